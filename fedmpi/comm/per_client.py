@@ -1,0 +1,128 @@
+"""The `per-client` exchange: each Δ_i comes back as its own message while the next client trains.
+
+What crosses the wire is what a federation would upload. A row of numbers goes ahead of each update: it tells the
+server that the update is in flight, so that it stops sleeping, and lets it post the receive into one of a bounded
+number of slots.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from fedmpi.client import Training
+from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
+from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.server import ExactSum
+
+# The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
+SLOT_BYTES = 512 * 2**20
+# A worker trains into one slot while the other is on its way.
+WORKER_SLOTS = 2
+
+
+class PerClientInbox:
+    """The server's end: rows and updates from any worker, in any order."""
+
+    rows_in_reports = False
+
+    def __init__(self, world: World, d: int, workers: int) -> None:
+        self.world, self.d = world, d
+        self.slots = max(2, min(2 * workers, SLOT_BYTES // (4 * d)))
+        self.free: list[NDArray[np.float32]] = []
+        self.allocated = 0
+        self.row = np.empty(ROW)
+        self.row_request = world.comm.Recv_init(self.row, MPI.ANY_SOURCE, Tag.ROW)
+        self.status = MPI.Status()
+        self.announced: deque[tuple[int, NDArray[np.float64]]] = deque()
+        self.flying: list[tuple[MPI.Request, int, NDArray[np.float64], NDArray[np.float32]]] = []
+        self.rows_due = self.due = 0
+
+    @property
+    def flowing(self) -> bool:
+        return bool(self.flying)
+
+    def begin(self, expected: int) -> None:
+        self.rows_due = self.due = expected
+        if expected:
+            self.row_request.Start()
+
+    def poll(self, add: Add) -> bool:
+        moved = self._hear_rows()
+        while self.announced and (slot := self._free_slot()) is not None:
+            rank, row = self.announced.popleft()
+            self.flying.append((self.world.comm.Irecv(slot, rank, Tag.UPDATE), rank, row, slot))
+        still = []
+        for flight in self.flying:
+            request, rank, row, slot = flight
+            if request.Test():
+                moved = True
+                self.due -= 1
+                add(read_row(row, rank, self.world.now()), slot)
+                self.free.append(slot)
+            else:
+                still.append(flight)
+        self.flying = still
+        return moved
+
+    def finish(self, total: ExactSum, seen: Round) -> None:
+        flown = [arrival for arrival in seen.arrivals if arrival.rank != SERVER]
+        seen.up = [(arrival.post_time, arrival.arrive_time) for arrival in flown]
+        seen.up_bytes += len(flown) * 4 * self.d
+        seen.control_bytes += len(flown) * 8 * ROW
+
+    def _hear_rows(self) -> bool:
+        moved = False
+        while self.rows_due and self.row_request.Test(self.status):
+            moved = True
+            self.announced.append((self.status.source, self.row.copy()))
+            self.rows_due -= 1
+            if self.rows_due:
+                self.row_request.Start()
+        return moved
+
+    def _free_slot(self) -> NDArray[np.float32] | None:
+        if self.free:
+            return self.free.pop()
+        if self.allocated < self.slots:
+            self.allocated += 1
+            return new_vector(self.d)
+        return None
+
+
+class PerClientOutbox:
+    """A worker's end: two slots, so that one update can be on its way while the next is computed."""
+
+    def __init__(self, world: World, d: int) -> None:
+        self.world = world
+        self.slots = [new_vector(d) for _ in range(WORKER_SLOTS)]
+        self.sent: list[list[MPI.Request]] = [[] for _ in range(WORKER_SLOTS)]
+        self.current = 0
+
+    def begin(self, exponent: int) -> None:
+        pass
+
+    def slot(self) -> NDArray[np.float32]:
+        self.current = (self.current + 1) % WORKER_SLOTS
+        self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
+        return self.slots[self.current]
+
+    def deliver(self, training: Training, omega: float) -> None:
+        comm = self.world.comm
+        self.sent[self.current] = [
+            comm.Isend(write_row(training, self.world.now()), SERVER, Tag.ROW),
+            comm.Isend(self.slots[self.current], SERVER, Tag.UPDATE),
+        ]
+
+    def progress(self) -> None:
+        for requests in self.sent:
+            MPI.Request.Testall(requests)
+
+    def rows(self) -> NDArray[np.float64]:
+        return np.empty((0, ROW))
+
+    def finish(self) -> None:
+        pass

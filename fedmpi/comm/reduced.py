@@ -1,0 +1,78 @@
+"""The `reduced` exchange: each rank sums its own ω_i Δ_i and one Reduce brings the total.
+
+For people who want rounds, not measurements. The sums are `ExactSum`s, so the total is the same bits as when the
+server adds the updates itself, whatever order MPI reduces in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from fedmpi.client import Training
+from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
+from fedmpi.comm.world import SERVER, World
+from fedmpi.server import ExactSum
+
+
+class ReducedInbox:
+    """The server's end: its own sum is its share of the reduction."""
+
+    rows_in_reports = True
+    due = 0
+    flowing = False
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def begin(self, expected: int) -> None:
+        pass
+
+    def poll(self, add: Add) -> bool:
+        return False
+
+    def finish(self, total: ExactSum, seen: Round) -> None:
+        if not seen.reports:
+            return
+        request = self.world.comm.Ireduce(MPI.IN_PLACE, total.total, op=MPI.SUM, root=SERVER)
+        self.world.wait_for(request, flowing=True)
+        arrived = self.world.now()
+        # Until the last worker has its sum ready, the others wait for it: only then is the total on its way.
+        seen.up = [(max(report.done for report in seen.reports), arrived)]
+        seen.up_bytes += len(seen.reports) * total.total.nbytes
+        for report in seen.reports:
+            seen.arrivals += [read_row(row, report.rank, arrived) for row in report.rows]
+
+
+class ReducedOutbox:
+    """A worker's end: one slot, added to this rank's sum as soon as it is computed."""
+
+    def __init__(self, world: World, d: int) -> None:
+        self.world = world
+        self.sum = ExactSum(d)
+        self.delta = new_vector(d)
+        self.trained: list[NDArray[np.float64]] = []
+
+    def begin(self, exponent: int) -> None:
+        self.sum.begin(exponent)
+        self.trained = []
+
+    def slot(self) -> NDArray[np.float32]:
+        return self.delta
+
+    def deliver(self, training: Training, omega: float) -> None:
+        self.trained.append(write_row(training, self.world.now()))
+        # What does not pass here does not pass on the server either, which decides by the same norm.
+        if self.sum.admits(omega, training.norm):
+            self.sum.add(omega, self.delta)
+
+    def progress(self) -> None:
+        pass
+
+    def rows(self) -> NDArray[np.float64]:
+        return np.array(self.trained).reshape(-1, ROW)
+
+    def finish(self) -> None:
+        request = self.world.comm.Ireduce(self.sum.total, None, op=MPI.SUM, root=SERVER)
+        self.world.wait_for(request, flowing=True)

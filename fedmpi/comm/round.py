@@ -1,0 +1,124 @@
+"""What is known of one round's communication: updates, workers' reports, bytes and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedmpi.client import Training
+from fedmpi.comm.phases import Interval
+from fedmpi.server import ExactSum
+
+# float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, compute seconds, post time.
+ROW = 5
+# float64 numbers of a worker's report ahead of its rows: see Report.
+REPORT = 5
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One client's update as the server saw it; times in seconds on the server's clock."""
+
+    client: int
+    rank: int
+    loss: float
+    norm: float
+    compute_time: float
+    post_time: float
+    arrive_time: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """A worker's account of its round: when it held θ, its seconds of compute, idle and send, and when it was done."""
+
+    rank: int
+    held: float
+    compute: float
+    idle: float
+    send: float
+    done: float
+    rows: NDArray[np.float64]
+
+
+@dataclass
+class Round:
+    """One round as the server saw it; intervals in seconds on its clock, bytes as handed to MPI."""
+
+    t: int
+    arrivals: list[Arrival] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    down: list[Interval] = field(default_factory=list)
+    up: list[Interval] = field(default_factory=list)
+    aggregate: list[Interval] = field(default_factory=list)
+    control_bytes: int = 0
+    down_bytes: int = 0
+    up_bytes: int = 0
+
+
+Add = Callable[[Arrival, NDArray[np.float32]], None]
+
+
+class Inbox(Protocol):
+    """The server's end of an exchange."""
+
+    rows_in_reports: bool
+
+    @property
+    def due(self) -> int:
+        """How many updates have not arrived yet."""
+
+    @property
+    def flowing(self) -> bool:
+        """Whether an update is known to be on its way."""
+
+    def begin(self, expected: int) -> None:
+        """Expect so many updates from other ranks this round."""
+
+    def poll(self, add: Add) -> bool:
+        """Move what can be moved and `add` each update that has arrived; returns whether anything did."""
+
+    def finish(self, total: ExactSum, seen: Round) -> None:
+        """**Collective.** Complete `total` and `seen`, once every report is in."""
+
+
+class Outbox(Protocol):
+    """A worker's end of an exchange."""
+
+    def begin(self, exponent: int) -> None:
+        """Start a round whose sum has that exponent."""
+
+    def slot(self) -> NDArray[np.float32]:
+        """Where the next Δ_i is to be written: (d,) float32. May wait until an earlier update has left."""
+
+    def deliver(self, training: Training, omega: float) -> None:
+        """Take the update that is in the slot on its way."""
+
+    def progress(self) -> None:
+        """Let MPI move what is on its way: large messages travel only while someone calls it."""
+
+    def rows(self) -> NDArray[np.float64]:
+        """The rows that go with the report: (N, ROW)."""
+
+    def finish(self) -> None:
+        """**Collective.** Complete the round, after the report."""
+
+
+def write_row(training: Training, post_time: float) -> NDArray[np.float64]:
+    return np.array([training.client, training.loss, training.norm, training.seconds, post_time])
+
+
+def read_row(row: NDArray[np.float64], rank: int, arrive_time: float) -> Arrival:
+    client, loss, norm, compute, post = (float(value) for value in row)
+    return Arrival(int(client), rank, loss, norm, compute, post, arrive_time)
+
+
+def new_vector(d: int) -> NDArray[np.float32]:
+    """(d,) float32 of torch's making: its 64-byte alignment makes reductions the same bits on every rank."""
+    vector: NDArray[np.float32] = torch.zeros(d).numpy()
+    return vector

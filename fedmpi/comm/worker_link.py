@@ -1,0 +1,87 @@
+"""A worker's end of a round: hear, receive θ, deliver, report."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from fedmpi.client import Training
+from fedmpi.comm.orders import Order
+from fedmpi.comm.per_client import PerClientOutbox
+from fedmpi.comm.reduced import ReducedOutbox
+from fedmpi.comm.round import Outbox, new_vector
+from fedmpi.comm.world import SERVER, Tag, World
+
+
+class WorkerLink:
+    """Where a worker meets the server. It does nothing between orders but sleep."""
+
+    def __init__(self, world: World, d: int, exchange: str) -> None:
+        self.world = world
+        self.outbox: Outbox = PerClientOutbox(world, d) if exchange == "per-client" else ReducedOutbox(world, d)
+        self.theta = new_vector(d)
+        self.report_sent: list[MPI.Request] = []
+        self.idle_since = world.now()
+
+    def next_order(self) -> Order:
+        """The server's next order. Until it comes, this rank sleeps."""
+        status = MPI.Status()
+        message: list[MPI.Message] = []
+
+        def heard() -> bool:
+            found = self.world.comm.Improbe(SERVER, Tag.ORDER, status)
+            if found is not None:
+                message.append(found)
+            return bool(message)
+
+        self.world.wait(heard)
+        content = np.empty(status.Get_count(MPI.INT64_T), np.int64)
+        message[0].Recv(content)
+        return Order.decode(content)
+
+    def receive_theta(self) -> NDArray[np.float32]:
+        """θᵗ, as it was sent after the order: (d,) float32."""
+        self.world.wait_for(self.world.comm.Ibcast(self.theta, root=SERVER), flowing=True)
+        return self.theta
+
+    def begin(self, order: Order) -> None:
+        """Start the round of a TRAIN order, holding its θ."""
+        self.held = self.world.now()
+        self.idle = self.held - self.idle_since
+        self.compute = self.send = 0.0
+        self.outbox.begin(order.exponent)
+
+    def slot(self) -> NDArray[np.float32]:
+        """Where the next Δ_i is to be written: (d,) float32."""
+        began = self.world.now()
+        slot = self.outbox.slot()
+        self.send += self.world.now() - began
+        return slot
+
+    def progress(self) -> None:
+        """To be called between SGD steps: lets MPI move what is on its way."""
+        self.outbox.progress()
+
+    def deliver(self, training: Training, omega: float) -> None:
+        """Send off the update that was written into the slot."""
+        self.compute += training.seconds
+        self.outbox.deliver(training, omega)
+
+    def report(self) -> None:
+        """Close the round: tell the server when θ was here and where the time went."""
+        self.idle_since = self.world.now()
+        head = np.array([self.held, self.compute, self.idle, self.send, self.idle_since])
+        self.world.wait(lambda: MPI.Request.Testall(self.report_sent), flowing=True)
+        message = np.concatenate([head, self.outbox.rows().reshape(-1)])
+        self.report_sent = [self.world.comm.Isend(message, SERVER, Tag.REPORT)]
+        self.outbox.finish()
+
+    def send_evaluation(self, rows: NDArray[np.float64]) -> None:
+        """(loss, accuracy) of this rank's clients: (len, 2)."""
+        self.world.wait_for(self.world.comm.Isend(rows, SERVER, Tag.EVALUATION), flowing=True)
+        self.idle_since = self.world.now()
+
+    def leave(self) -> None:
+        """Complete what is still on its way before this rank goes."""
+        self.world.wait(lambda: MPI.Request.Testall(self.report_sent), flowing=True)

@@ -1,0 +1,189 @@
+"""The ranks of a job: who is server, how a rank waits without burning its core, how a failure ends all of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from fedmpi.errors import FedmpiError
+
+SERVER = 0
+# A waiting rank first yields, then sleeps between tests, twice as long each time up to the last of these.
+YIELDS = 50
+FIRST_SLEEP = 20e-6
+LAST_SLEEP = 1e-3
+# While data is known to flow, tests follow each other without sleep; after this long, with the shortest sleep.
+EAGER_SECONDS = 0.2
+# How long a failing worker waits for the server to end the job before it does so itself.
+GRACE_SECONDS = 3.0
+
+
+class Tag(IntEnum):
+    """One tag per kind of message between the server and a worker."""
+
+    ORDER = 1
+    ROW = 2
+    UPDATE = 3
+    REPORT = 4
+    EVALUATION = 5
+    FAILURE = 6
+
+
+class Elsewhere(FedmpiError):
+    """Raised on the other ranks when rank 0 has failed and has already said why."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__("rank 0 has said why")
+        self.exit_code = exit_code
+
+
+class World:
+    """A communicator of our own and this process's place in it. Pickle is never used: text travels as UTF-8."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+
+    @property
+    def is_server(self) -> bool:
+        return self.rank == SERVER
+
+    def workers(self, hosts_clients: bool) -> list[int]:
+        """The ranks that host clients: all but the server, unless it is alone or told to help."""
+        return list(range(self.size)) if hosts_clients or self.size == 1 else list(range(1, self.size))
+
+    def first(self, action: Callable[[], str]) -> str:
+        """**Collective.** The text that `action` returns on rank 0, on every rank; if it fails there, all ranks
+        raise: rank 0 its error, the others `Elsewhere`."""
+        if not self.is_server:
+            return self.follow()
+        with self.leading() as tell:
+            text = action()
+            tell.append(text)
+        return text
+
+    @contextmanager
+    def leading(self) -> Iterator[list[str]]:
+        """**Collective.** Rank 0's part of a step that it takes first; the others `follow`. They raise if it fails,
+        or get the text that was put into the list."""
+        text: list[str] = []
+        try:
+            yield text
+        except BaseException as error:
+            self._tell(getattr(error, "exit_code", 1), "")
+            raise
+        self._tell(0, "".join(text))
+
+    def follow(self) -> str:
+        """**Collective.** The other ranks' part of a step that rank 0 takes first."""
+        code, text = self._hear()
+        if code:
+            raise Elsewhere(code)
+        return text
+
+    def _tell(self, code: int, text: str) -> None:
+        encoded = np.frombuffer(text.encode(), np.uint8).copy()
+        self.wait_for(self.comm.Ibcast(np.array([code, len(encoded)], np.int64), root=SERVER))
+        self.wait_for(self.comm.Ibcast(encoded, root=SERVER))
+
+    def _hear(self) -> tuple[int, str]:
+        head = np.empty(2, np.int64)
+        self.wait_for(self.comm.Ibcast(head, root=SERVER))
+        encoded = np.empty(head[1], np.uint8)
+        self.wait_for(self.comm.Ibcast(encoded, root=SERVER), flowing=True)
+        return int(head[0]), encoded.tobytes().decode()
+
+    def gather_text(self, text: str, width: int = 256) -> list[str]:
+        """**Collective.** Every rank's text, on rank 0 (an empty list elsewhere); cut to `width` bytes."""
+        mine = np.zeros(width, np.uint8)
+        encoded = np.frombuffer(text.encode()[:width], np.uint8)
+        mine[: len(encoded)] = encoded
+        everyone = np.empty((self.size, width), np.uint8) if self.is_server else None
+        self.comm.Gather(mine, everyone, root=SERVER)
+        if everyone is None:
+            return []
+        return [row.tobytes().rstrip(b"\0").decode(errors="replace") for row in everyone]
+
+    def share(self, array: NDArray[np.int32]) -> None:
+        """**Collective.** Fill `array` on every rank with rank 0's."""
+        self.comm.Bcast(array, root=SERVER)
+
+    @staticmethod
+    def now() -> float:
+        """Seconds on this rank's clock: the host's monotonic one, which all its processes share.
+
+        MPI.Wtime counts from each process's own start (Open MPI 5), so it could not be compared even on one host.
+        """
+        return time.monotonic()
+
+    def wait(self, done: Callable[[], bool], flowing: bool = False) -> None:
+        """Return once `done()`; sleep in between, but hardly while data flows. The server also hears failures."""
+        rest = Rest(flowing)
+        while not done():
+            if self.is_server:
+                self.raise_failures()
+            rest()
+
+    def wait_for(self, request: MPI.Request, flowing: bool = False) -> None:
+        self.wait(request.Test, flowing)
+
+    def raise_failures(self) -> None:
+        """On the server: raise what a worker has reported, if one has."""
+        status = MPI.Status()
+        if self.comm.Iprobe(MPI.ANY_SOURCE, Tag.FAILURE, status):
+            text = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+            self.comm.Recv(text, status.source, Tag.FAILURE)
+            raise FedmpiError(text.tobytes().decode(errors="replace"))
+
+    def report_failure(self, sentence: str) -> None:
+        """On a worker: tell the server why this rank cannot go on, then end the job if the server does not."""
+        text = np.frombuffer(sentence.encode(), np.uint8).copy()
+        request = self.comm.Isend(text, SERVER, Tag.FAILURE)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline:
+            request.Test()
+            time.sleep(LAST_SLEEP)
+        self.abort()
+
+    def abort(self, code: int = 1) -> None:
+        """End every process of the job, now."""
+        self.comm.Abort(code)
+
+
+class Rest:
+    """What a rank does between two tests that found nothing: yield at first, then sleep up to 1 ms."""
+
+    def __init__(self, flowing: bool = False) -> None:
+        self.flowing = flowing
+        self.again()
+
+    def again(self) -> None:
+        """Something has moved: start over with short rests."""
+        self.count, self.sleep, self.since = 0, FIRST_SLEEP, time.monotonic()
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count <= YIELDS or (self.flowing and time.monotonic() - self.since < EAGER_SECONDS):
+            os.sched_yield()
+            return
+        time.sleep(self.sleep)
+        if not self.flowing:
+            self.sleep = min(2 * self.sleep, LAST_SLEEP)
+
+
+def connect() -> World:
+    """**Collective.** The world of this job: MPI's, on a communicator that nobody else uses."""
+    return World(MPI.COMM_WORLD.Dup())
+
+
+def library_version() -> str:
+    """The MPI library in use, on one line."""
+    return MPI.Get_library_version().replace("\0", "").splitlines()[0].strip()

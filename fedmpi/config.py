@@ -1,0 +1,314 @@
+"""The settings of a run: one frozen dataclass per TOML table, each key declared once.
+
+Precedence: defaults < preset or file < overrides (`-s KEY=VALUE`). Every error names the key, what was given
+and what is allowed. The declarations below also make `fedmpi config explain` and the README's table.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fedmpi.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+def key(
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    choices: tuple[str, ...] = (),
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    pattern: str = "",
+) -> Any:
+    """A dataclass field that carries its own documentation and limits."""
+    limits = {"meaning": meaning, "unit": unit, "choices": choices, "least": least, "above": above, "most": most}
+    limits["pattern"] = pattern
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=limits)
+    return field(default=default, metadata=limits)
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str = key(
+        "run", "name of the run, shown in reports and used for the default output file", pattern=r"\w[\w.-]{0,99}"
+    )
+    T: int = key(20, "number of rounds", unit="rounds", least=0)
+    seed: int = key(0, "seed of θ⁰, of the draws S_t and of the clients' batches", least=0)
+
+
+@dataclass(frozen=True)
+class Data:
+    name: str = key("quadratic", "federated dataset", choices=("quadratic", "synthetic-text"))
+    n: int = key(20, "number of clients n", unit="clients", least=1)
+    seed: int = key(0, "seed of generated data and of its split over clients", least=0)
+    samples: int = key(400, "mean number of training samples per client", unit="samples", least=1)
+    spread: float = key(
+        0.0, "standard deviation of the logarithm of the clients' sizes n_i; 0 makes them equal", least=0, most=4
+    )
+    heterogeneity: float = key(
+        0.5, "how much clients differ, 0 to 1: of their minima (quadratic) or their language (text)", least=0, most=1
+    )
+    dim: int = key(20, "dimension of θ, for `quadratic`", least=1)
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm"))
+    embedding: int = key(8, "width of the character embedding, for `lstm`", least=1)
+    hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1)
+    layers: int = key(2, "number of LSTM layers, for `lstm`", least=1)
+
+
+@dataclass(frozen=True)
+class Client:
+    K: int = key(10, "local SGD steps per round", unit="steps", least=1)
+    B: int = key(64, "batch size; a client with fewer samples uses all of them", unit="samples", least=1)
+    eta_l: float = key(0.1, "local learning rate η_l", above=0)
+    mu: float = key(0.0, "FedProx coefficient μ: a step follows g + μ (θ_i − θᵗ)", least=0)
+    decay: float = key(1.0, "factor on η_l per round: η_l decayᵗ", above=0, most=1)
+    device: str = key("cpu", "torch device the clients train on: cpu, cuda, cuda:1, …")
+    threads: int = key(1, "torch threads per rank; θ is the same bits only at the same number", least=1)
+
+
+@dataclass(frozen=True)
+class Server:
+    eta_g: float = key(1.0, "server learning rate η_g", above=0)
+    hosts_clients: bool = key(False, "let rank 0 train clients too when there are other ranks")
+    on_nonfinite: str = key(
+        "stop", "what to do with an update that is not finite: end the run, or leave it out", choices=("stop", "skip")
+    )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    scheme: str = key("md", "sampling scheme (see `fedmpi schemes`), or `package.module:Class` of your own")
+    m: int = key(10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1)
+    importance: Any = key(
+        "ratio", 'importances p: "ratio" (n_i/M), "uniform" (1/n) or a list of n numbers that sum to 1'
+    )
+    options: dict[str, Any] = key({}, "keyword arguments for a scheme of your own")
+
+
+@dataclass(frozen=True)
+class Comm:
+    exchange: str = key(
+        "per-client",
+        "how updates come back: each Δ_i as its own message, or one Reduce of ω_i Δ_i per round",
+        choices=("per-client", "reduced"),
+    )
+
+
+@dataclass(frozen=True)
+class Eval:
+    every: int = key(1, "evaluate θᵗ every so many rounds, and at the end; 0 = never", unit="rounds", least=0)
+    max_samples: int = key(0, "most samples per client in an evaluation; 0 = all", unit="samples", least=0)
+
+
+@dataclass(frozen=True)
+class Record:
+    theta_every: int = key(0, "keep θᵗ in /model/history every so many rounds; 0 = never", unit="rounds", least=0)
+    per_client: bool = key(False, "also keep every client's loss and accuracy at each evaluation")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of one run. Immutable; `to_toml` and `from_toml` are inverse to each other."""
+
+    run: Run = Run()
+    data: Data = Data()
+    model: Model = Model()
+    client: Client = Client()
+    server: Server = Server()
+    sampling: Sampling = Sampling()
+    comm: Comm = Comm()
+    eval: Eval = Eval()
+    record: Record = Record()
+
+    @classmethod
+    def load(cls, source: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+        """The configuration of a preset's name or a TOML file, with `{"table.key": value}` overrides."""
+        text, origin = read_source(source) if source is not None else ("", "defaults")
+        return cls.from_toml(text, overrides, origin)
+
+    @classmethod
+    def from_toml(cls, text: str, overrides: Mapping[str, Any] | None = None, origin: str = "config") -> Config:
+        try:
+            tables = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(f"{origin}: not valid TOML: {error}") from None
+        for dotted, value in (overrides or {}).items():
+            place(tables, dotted, value)
+        return cls._from_tables(tables)
+
+    @classmethod
+    def _from_tables(cls, tables: Mapping[str, Any]) -> Config:
+        sections = {section.name: section for section in fields(cls)}
+        values: dict[str, Any] = {}
+        for table, content in tables.items():
+            if table not in sections:
+                raise ConfigError(f"unknown table '{table}'{nearest(table, sections)}")
+            if not isinstance(content, dict):
+                raise ConfigError(f"{table} = {content!r}: must be a table of keys, such as '{table}.KEY = VALUE'")
+            values[table] = read_table(type(sections[table].default), table, content)
+        return cls(**values)
+
+    def to_toml(self) -> str:
+        """The canonical TOML text: every key, in the order of declaration."""
+        lines = []
+        for section in fields(self):
+            table = getattr(self, section.name)
+            lines.append(f"[{section.name}]")
+            lines += [f"{k.name} = {toml_value(getattr(table, k.name))}" for k in fields(table)]
+            lines.append("")
+        return "\n".join(lines)
+
+    def replace(self, overrides: Mapping[str, Any]) -> Config:
+        """This configuration with `{"table.key": value}` changed."""
+        return Config.from_toml(self.to_toml(), overrides)
+
+
+def declared_keys() -> Iterator[tuple[str, Field[Any]]]:
+    """Every key as ("table.key", its field), in the order of declaration."""
+    for section in fields(Config):
+        for declared in fields(type(section.default)):  # type: ignore[arg-type]
+            yield f"{section.name}.{declared.name}", declared
+
+
+def presets() -> dict[str, Path]:
+    """The shipped presets by name."""
+    return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
+
+
+def read_source(source: str | Path) -> tuple[str, str]:
+    """The TOML text of a preset's name or a file's path, and what to call it in messages."""
+    name = str(source)
+    if name in presets():
+        return presets()[name].read_text(encoding="utf-8"), f"preset '{name}'"
+    path = Path(source)
+    if not path.exists():
+        raise ConfigError(f"'{name}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
+    try:
+        return path.read_text(encoding="utf-8"), name
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: cannot be read as a TOML file: {error}") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """("table.key", value) of a `-s KEY=VALUE` argument; a value that is not TOML is taken as a string."""
+    dotted, equals, value = text.partition("=")
+    if not equals or not dotted.strip():
+        raise ConfigError(f"-s {text}: must have the form KEY=VALUE, such as -s run.T=50")
+    try:
+        return dotted.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return dotted.strip(), value.strip()
+
+
+def place(tables: dict[str, Any], dotted: str, value: Any) -> None:
+    """Put a value at "table.key" (or "sampling.options.name") of parsed TOML tables."""
+    *path, last = dotted.split(".")
+    if not path:
+        known = [name for name, _ in declared_keys()]
+        raise ConfigError(f"unknown key '{dotted}'{nearest(dotted, known)}")
+    here = tables
+    for step in path:
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            raise ConfigError(f"unknown key '{dotted}': '{step}' is not a table")
+    here[last] = value
+
+
+def read_table(table_class: type[Any], table: str, content: Mapping[str, Any]) -> Any:
+    declared = {f.name: f for f in fields(table_class)}
+    for name in content:
+        if name not in declared:
+            raise ConfigError(f"unknown key '{table}.{name}'{nearest(f'{table}.{name}', dict(declared_keys()))}")
+    return table_class(**{name: checked(f"{table}.{name}", declared[name], value) for name, value in content.items()})
+
+
+# How a value of each declared type is named in messages, and what it may be given as.
+KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "int": ("an integer", (int,)),
+    "float": ("a number", (int, float)),
+    "str": ("a string", (str,)),
+    "bool": ("true or false", (bool,)),
+    "dict[str, Any]": ("a table", (dict,)),
+    "Any": ("a string or a list of numbers", (str, list)),
+}
+
+
+def checked(dotted: str, declared: Field[Any], value: Any) -> Any:
+    """The value in its declared type, or a ConfigError that says what is allowed."""
+    kind, given = KINDS[str(declared.type)]
+    limits = declared.metadata
+    if not isinstance(value, given) or (isinstance(value, bool) and declared.type != "bool"):
+        raise ConfigError(f"{dotted} = {toml_value(value)}: must be {kind}")
+    if declared.type == "float":
+        value = number(dotted, value)
+    if declared.type == "Any" and isinstance(value, list):
+        return tuple(number(f"{dotted}[{k}]", item) for k, item in enumerate(value))
+    if declared.type == "int" and abs(value) >= 2**63:
+        raise ConfigError(f"{dotted} = {value}: must be below 2**63")
+    if limits["choices"] and value not in limits["choices"]:
+        allowed = ", ".join(f"'{c}'" for c in limits["choices"])
+        raise ConfigError(f"{dotted} = '{value}': must be one of {allowed}{nearest(value, limits['choices'], '')}")
+    if limits["pattern"] and not re.fullmatch(limits["pattern"], value):
+        raise ConfigError(f"{dotted} = {toml_value(value)}: must be letters, digits, '.', '_' or '-' only")
+    for limit, words, kept in (
+        (limits["least"], "at least", operator.ge),
+        (limits["above"], "above", operator.gt),
+        (limits["most"], "at most", operator.le),
+    ):
+        if limit is not None and not kept(value, limit):
+            raise ConfigError(f"{dotted} = {value}: must be {words} {limit}")
+    return value
+
+
+def number(dotted: str, value: Any) -> float:
+    """The value as a finite float, or a ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{dotted} = {toml_value(value)}: must be a number")
+    if not abs(value) <= sys.float_info.max:
+        raise ConfigError(f"{dotted} = {value}: must be a finite number")
+    return float(value)
+
+
+def nearest(
+    word: str, known: Mapping[str, Any] | tuple[str, ...] | list[str], listing: str = "fedmpi config explain"
+) -> str:
+    """'; did you mean …?', with the command that lists the alternatives."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; `{listing}` lists them all" if listing else ""
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml_value(str(k))} = {toml_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    return repr(value)

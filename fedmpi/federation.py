@@ -1,0 +1,117 @@
+"""The round loop: Algorithm 1 of [FVKL], as the server runs it and as a worker takes part in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmpi.books import Books, Evaluation, Outcome, Timeline
+from fedmpi.client import Host
+from fedmpi.comm import Kind, Round, ServerLink, WorkerLink, World
+from fedmpi.config import Config
+from fedmpi.errors import Diverged, FedmpiError
+from fedmpi.rng import stream
+from fedmpi.sampling import Cohort, Scheme
+from fedmpi.server import ExactSum, magnitude
+
+
+class Federation:
+    """The server: θ, the round number, and whom it works with."""
+
+    def __init__(
+        self,
+        config: Config,
+        world: World,
+        scheme: Scheme,
+        theta: NDArray[np.float32],
+        link: ServerLink,
+        books: Books,
+        on_round: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        self.config, self.world, self.scheme = config, world, scheme
+        self.theta, self.t = theta, 0
+        self.total = ExactSum(len(theta))
+        self.link, self.books, self.on_round = link, books, on_round
+
+    def run(self) -> None:
+        """T rounds from θ⁰."""
+        if self.config.eval.every:
+            self.books.write_evaluation(self.evaluate())
+        while self.t < self.config.run.T:
+            self.keep_theta()
+            self.round(self.t)
+        self.keep_theta()
+        self.link.stop()
+
+    def round(self, t: int) -> None:
+        """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
+        line = Timeline(self.world.now, self.world.now())
+        with line.during("sample"):
+            cohort = self.scheme.draw(stream(self.config.run.seed, "sampling", t))
+
+        self.total.begin(magnitude(self.theta))
+        self.link.call(t, self.total.exponent, cohort)
+        self.link.send_theta(self.theta)
+        with line.during("record"):  # the previous round, while the clients train for this one
+            self.books.write()
+        seen = self.link.collect(self.total)
+
+        with line.during("aggregate"):
+            rejected = self.reject(cohort, seen)
+            update_norm = self.total.apply(self.theta, self.config.server.eta_g)
+        self.t = t + 1
+        with line.during("evaluate"):
+            evaluation = self.evaluate() if self.evaluation_is_due() else None
+
+        outcome = Outcome(t, cohort, seen, update_norm, rejected, self.theta.nbytes, evaluation, line, self.world.now())
+        self.books.enter(outcome)
+        self.on_round(outcome)
+        if not math.isfinite(update_norm) or not np.isfinite(self.theta).all():
+            raise Diverged(f"θ is not finite after round {t}: lower client.eta_l or server.eta_g")
+
+    def reject(self, cohort: Cohort, seen: Round) -> int:
+        """How many updates were left out of the sum because they are not finite or far out of range."""
+        omega = dict(zip(cohort.clients.tolist(), cohort.omega.tolist(), strict=True))
+        bad = [a for a in seen.arrivals if not self.total.admits(omega[a.client], a.norm)]
+        if bad and self.config.server.on_nonfinite == "stop":
+            raise Diverged(
+                f"round {seen.t}: the update of client {bad[0].client} has norm {bad[0].norm:g}; lower client.eta_l, "
+                'or set server.on_nonfinite = "skip" to leave such updates out'
+            )
+        if not self.total.holds(sum(omega[a.client] * a.norm for a in seen.arrivals if a not in bad)):
+            raise Diverged(f"round {seen.t}: the updates together are out of range; lower client.eta_l")
+        return len(bad)
+
+    def evaluate(self) -> Evaluation:
+        return Evaluation(self.t, self.scheme.p, self.link.evaluate(self.theta))
+
+    def evaluation_is_due(self) -> bool:
+        every = self.config.eval.every
+        return every > 0 and (self.t % every == 0 or self.t == self.config.run.T)
+
+    def keep_theta(self) -> None:
+        every = self.config.record.theta_every
+        if every and self.t % every == 0:
+            self.books.record.keep_theta(self.theta, self.t)
+
+
+def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
+    """A worker's life: train the clients it is told to, from the θ it is sent, until it is told to stop."""
+    while (order := link.next_order()).kind != Kind.STOP:
+        host.receive(link.receive_theta())
+        if order.kind == Kind.EVALUATE:
+            link.send_evaluation(host.evaluate(mine))
+            continue
+        link.begin(order)
+        for i, omega in zip(order.clients.tolist(), order.omega.tolist(), strict=True):
+            delta = link.slot()
+            try:
+                training = host.train(i, order.t, delta, link.progress)
+            except Exception as error:
+                raise FedmpiError(f"client {i}, round {order.t}: {type(error).__name__}: {error}") from error
+            link.deliver(training, omega)
+        link.report()
+    link.leave()

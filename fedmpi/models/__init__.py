@@ -1,0 +1,56 @@
+"""What the clients train: θ is one flat float32 vector, whatever the model."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+from fedmpi.config import Config
+from fedmpi.errors import ConfigError
+from fedmpi.models.flat import FlatModule
+from fedmpi.models.lstm import CharLSTM
+from fedmpi.models.quadratic import Quadratic
+from fedmpi.rng import torch_seed
+
+
+class TrainableModel(Protocol):
+    """A model whose parameters live in `theta` and whose gradient lands in `grad`."""
+
+    theta: torch.Tensor
+    grad: torch.Tensor
+
+    def gradient(self, batch: Any) -> torch.Tensor:
+        """The mean loss of a batch at θ (a scalar tensor), with its gradient written into `grad`."""
+
+    def evaluate(self, batch: Any) -> tuple[float, float]:
+        """The loss and the number of correct predictions, both summed over a batch, at θ."""
+
+
+# Which datasets each model can learn from.
+MODELS = {"quadratic": ("quadratic",), "lstm": ("synthetic-text",)}
+
+
+def make_model(config: Config) -> TrainableModel:
+    """The configured model on the configured device, holding θ⁰ (keyed by run.seed)."""
+    name = config.model.name
+    if config.data.name not in MODELS[name]:
+        raise ConfigError(f"model.name = '{name}': cannot learn from data.name = '{config.data.name}'")
+    device = torch_device(config.client.device)
+    if name == "quadratic":
+        return Quadratic(config.data.dim, device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(config.run.seed, "init"))
+        module = CharLSTM(config.model.embedding, config.model.hidden, config.model.layers)
+    return FlatModule(module, device)
+
+
+def torch_device(name: str) -> torch.device:
+    """The torch device of that name, or a ConfigError if this machine has none."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"client.device = '{name}': not usable here ({reason}); try 'cpu'") from None
+    return device

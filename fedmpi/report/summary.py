@@ -1,0 +1,59 @@
+"""The summary of records in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedmpi.comm.phases import PHASES
+from fedmpi.record import Record
+from fedmpi.report.tables import byte_size, seconds, table
+
+
+def comparison(records: Sequence[Record]) -> str:
+    """One row per record: rounds, mean N, bytes per round both ways, mean seconds per phase and round, last loss."""
+    header = ["scheme", "rounds", "mean N", "down/round", "up/round", *PHASES, "loss", "status"]
+    return table(header, [summary_row(record) for record in records])
+
+
+def summary_row(record: Record) -> list[str]:
+    rounds = record.rounds
+    if not len(rounds):
+        return [record.config.sampling.scheme, "0", *["–"] * (3 + len(PHASES)), last_loss(record), record.status]
+    means = {name: float(values.mean()) for name, values in record.phases.items()}
+    return [
+        record.config.sampling.scheme,
+        str(len(rounds)),
+        f"{rounds['N'].mean():.2f}",
+        byte_size(rounds["down_bytes_logical"].mean()),
+        byte_size(rounds["up_bytes_logical"].mean()),
+        *[seconds(means[phase]) for phase in PHASES],
+        last_loss(record),
+        record.status,
+    ]
+
+
+def last_loss(record: Record) -> str:
+    return f"{record.evals['loss'][-1]:.4f}" if len(record.evals) else "–"
+
+
+def about(record: Record) -> str:
+    """What was run, where, and what it moved."""
+    config, attributes, rounds = record.config, record.attributes, record.rounds
+    hosts = ", ".join(str(host) for host in np.atleast_1d(attributes["hosts"]))
+    data = f"{config.data.name}, n = {config.data.n}; model {config.model.name}, {len(record.theta):,} parameters"
+    lines = [
+        f"{record.path}: {config.run.name}, {record.status}, {record.rounds_done} of {config.run.T} rounds",
+        f"created   {attributes['created']} by fedmpi {attributes['software_version']}: {attributes['command']}",
+        f"where     {attributes['mpi_size']} ranks on {hosts}; {attributes['mpi_library']}",
+        f"data      {data}",
+        f"sampling  {config.sampling.scheme}, m = {config.sampling.m}, p {config.sampling.importance}",
+        f"client    K = {config.client.K}, B = {config.client.B}, η_l = {config.client.eta_l}, μ = {config.client.mu}",
+    ]
+    for direction in ("down", "up"):
+        logical, wire = (int(rounds[f"{direction}_bytes_{ledger}"].sum()) for ledger in ("logical", "wire"))
+        lines.append(f"{direction:<9} {byte_size(logical)} logical, {byte_size(wire)} on the wire")
+    if record.message:
+        lines.append(f"failure   {record.message}")
+    return "\n".join(lines)

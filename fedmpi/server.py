@@ -1,0 +1,70 @@
+"""The server's arithmetic: θᵗ⁺¹ = θᵗ + η_g Σ ω_i Δ_i, the same bits in whatever order the updates come."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+# An update is added as whole multiples of a quantum 2⁻³⁶ times the magnitude of θ, in int64, where sums are exactly
+# associative. That is 2¹² times finer than float32 resolves at that magnitude, and leaves room for a round
+# that moves θ by 2²⁶ times its size; one update may bring 2²⁰ of that. Anything larger has diverged.
+FRACTION_BITS = 36
+UPDATE_BITS = 20
+TOTAL_BITS = 26
+# Elements handled at once: the scratch arrays stay in a core's cache and their size does not depend on |θ|.
+CHUNK = 16384
+
+
+def magnitude(theta: NDArray[np.float32]) -> int:
+    """The smallest e ≥ 0 with |θ_j| ≤ 2^e for all j: what a round's quantum is measured against."""
+    largest = float(np.abs(theta).max(initial=0.0))
+    return max(0, math.frexp(largest)[1]) if math.isfinite(largest) else 0
+
+
+class ExactSum:
+    """Σ ω_i Δ_i in fixed point: `total` is (d,) int64 in units of the round's quantum."""
+
+    def __init__(self, d: int) -> None:
+        self.total = np.zeros(d, np.int64)
+        self.exponent = 0
+        self._real = np.empty(CHUNK, np.float64)
+        self._whole = np.empty(CHUNK, np.int64)
+
+    def begin(self, exponent: int) -> None:
+        """Start a round's sum, in quanta of 2^(exponent − 36)."""
+        self.exponent = exponent
+        self.total.fill(0)
+
+    def admits(self, omega: float, norm: float) -> bool:
+        """Whether an update of that weight and norm ‖Δ_i‖ is finite and within range."""
+        return math.isfinite(norm) and omega * norm <= math.ldexp(1.0, self.exponent + UPDATE_BITS)
+
+    def holds(self, total_norm: float) -> bool:
+        """Whether a round with Σ ω_i ‖Δ_i‖ = total_norm cannot have overflowed."""
+        return total_norm <= math.ldexp(1.0, self.exponent + TOTAL_BITS)
+
+    def add(self, omega: float, delta: NDArray[np.float32]) -> None:
+        """total += ω_i Δ_i, rounded to whole quanta; delta: (d,) float32."""
+        quanta = np.float64(math.ldexp(omega, FRACTION_BITS - self.exponent))
+        for start in range(0, len(delta), CHUNK):
+            piece, total = delta[start : start + CHUNK], self.total[start : start + CHUNK]
+            real, whole = self._real[: len(piece)], self._whole[: len(piece)]
+            np.multiply(piece, quanta, out=real)
+            np.rint(real, out=real)
+            np.copyto(whole, real, casting="unsafe")
+            np.add(total, whole, out=total)
+
+    def apply(self, theta: NDArray[np.float32], eta_g: float) -> float:
+        """θ ← θ + η_g Σ ω_i Δ_i in place   [FVKL, eq. (3)]; returns ‖θᵗ⁺¹ − θᵗ‖."""
+        step = np.float64(math.ldexp(eta_g, self.exponent - FRACTION_BITS))
+        squares = 0.0
+        for start in range(0, len(theta), CHUNK):
+            piece, total = theta[start : start + CHUNK], self.total[start : start + CHUNK]
+            real = self._real[: len(piece)]
+            np.multiply(total, step, out=real)
+            squares += float(real @ real)
+            np.add(real, piece, out=real)
+            piece[...] = real
+        return math.sqrt(squares)

@@ -1,0 +1,113 @@
+"""One θ: the same bits for any number of ranks and either exchange, and those of the oracle up to rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from fedmpi import Config, open_record, run
+from fedmpi.comm.world import World
+from fedmpi.data import load_dataset
+from tests import reference
+from tests.mpi.conftest import COMM, everywhere
+
+pytestmark = pytest.mark.mpi
+
+QUADRATIC = {"run.T": 6, "data.n": 11, "sampling.m": 4, "eval.every": 2, "record.theta_every": 1}
+LSTM = {
+    "run.T": 2,
+    "data.n": 6,
+    "data.samples": 40,
+    "client.K": 2,
+    "client.B": 8,
+    "sampling.m": 3,
+    "eval.every": 2,
+    "eval.max_samples": 10,
+    "record.theta_every": 1,
+}
+
+
+def alone_and_together(preset: str, settings: dict[str, Any], path: Path) -> tuple[Any, Any] | None:
+    """On rank 0, the records of the same run in one process and on all ranks; None elsewhere."""
+    config = Config.load(preset, settings)
+    if COMM.rank == 0:
+        plain = config.replace({"comm.exchange": "per-client", "server.hosts_clients": False})
+        run(plain, path / "alone.h5", force=True, world=World(MPI.COMM_SELF.Dup()))
+    run(config, path / "together.h5", force=True)
+    return (open_record(path / "alone.h5"), open_record(path / "together.h5")) if COMM.rank == 0 else None
+
+
+def same_run(alone: Any, together: Any) -> bool:
+    return (
+        alone.theta.tobytes() == together.theta.tobytes()
+        and alone.history[1].tobytes() == together.history[1].tobytes()
+        and all(alone.cohorts[name].tobytes() == together.cohorts[name].tobytes() for name in ("t", "client", "omega"))
+        and alone.evals.tobytes() == together.evals.tobytes()
+    )
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+@pytest.mark.parametrize("hosts_clients", [False, True])
+@pytest.mark.parametrize("scheme", ["full", "md", "uniform", "binomial", "clustered"])
+def test_quadratic_is_the_same_bits(shared_path: Path, scheme: str, hosts_clients: bool, exchange: str) -> None:
+    settings = {**QUADRATIC, "sampling.scheme": scheme, "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
+    records = alone_and_together("quadratic", settings, shared_path)
+    assert everywhere(records is None or same_run(*records))
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+@pytest.mark.parametrize("hosts_clients", [False, True])
+def test_lstm_is_the_same_bits(shared_path: Path, hosts_clients: bool, exchange: str) -> None:
+    settings = {**LSTM, "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
+    records = alone_and_together("demo", settings, shared_path)
+    assert everywhere(records is None or same_run(*records))
+
+
+@pytest.mark.parametrize("scheme", ["full", "md", "uniform", "binomial"])
+def test_quadratic_equals_the_oracle(shared_path: Path, scheme: str) -> None:
+    settings = {**QUADRATIC, "run.seed": 5, "sampling.scheme": scheme, "client.mu": 0.3, "server.eta_g": 0.8}
+    config = Config.load("quadratic", settings)
+    run(config, shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        record, data = open_record(shared_path / "run.h5"), load_dataset(config)
+        minima = [np.asarray(data.client(i).minimum, float) for i in range(11)]
+        theta, cohorts = reference.federate(
+            np.zeros(20, np.float32),
+            lambda theta, t, i: reference.quadratic_update(theta, minima[i], 10, 0.1, 0.3),
+            scheme, record.clients["p"], 4, 5, 6, 0.8,
+        )  # fmt: skip
+        passed = same_cohorts(record, cohorts) and np.allclose(record.theta, theta, rtol=3e-6, atol=3e-6)
+    assert everywhere(passed)
+
+
+def test_lstm_equals_plain_torch(shared_path: Path) -> None:
+    config = Config.load("demo", {**LSTM, "run.seed": 3})
+    run(config, shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        record, data = open_record(shared_path / "run.h5"), load_dataset(config)
+        texts = [data.client(i).train.numpy() for i in range(6)]
+        start = record.history[1][0]
+        theta, cohorts = reference.federate(
+            start,
+            lambda theta, t, i: reference.lstm_update(theta, texts[i], 3, t, i, 2, 8, 1.5),
+            "md", record.clients["p"], 3, 3, 2, 1.0,
+        )  # fmt: skip
+        moved = np.abs(theta - start).max()
+        passed = len(start) == 135_700 and moved > 1e-3 and same_cohorts(record, cohorts)
+        passed = passed and np.abs(record.theta - theta).max() < 1e-5 * moved + 1e-6
+    assert everywhere(passed)
+
+
+def same_cohorts(record: Any, cohorts: list[dict[int, float]]) -> bool:
+    """Whether S_t is the oracle's exactly and ω to the last bit or two (n p/m may be rounded in another order)."""
+    for t, expected in enumerate(cohorts):
+        rows = record.cohorts[record.cohorts["t"] == t]
+        if rows["client"].tolist() != list(expected) or not np.allclose(rows["omega"], list(expected.values()), rtol=1e-15):
+            return False
+    return True

@@ -1,0 +1,85 @@
+"""What a round leaves behind: both ledgers, the phases, who trained what, and rounds in which nobody is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedmpi import Config, open_record, run
+from fedmpi.comm.phases import PHASES
+from tests.mpi.conftest import COMM, everywhere
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None:
+    config = Config.load("quadratic", {"run.T": 4, "sampling.scheme": "uniform", "comm.exchange": exchange})
+    run(config, shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        rounds, workers, theta = open_record(shared_path / "run.h5").rounds, COMM.size - 1, 20 * 4
+        up_wire = {"per-client": 5 * theta if workers else 0, "reduced": workers * 20 * 8}[exchange]
+        expected = {
+            "N": 5,
+            "down_bytes_logical": 5 * theta,
+            "up_bytes_logical": 5 * theta,
+            "down_bytes_wire": workers * theta,
+            "up_bytes_wire": up_wire,
+            # orders: 4 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
+            "control_bytes_wire": 8 * (workers * (4 + 5) + 5 * (2 + 5)) if workers else 0,
+        }
+        passed = all((rounds[name] == value).all() for name, value in expected.items())
+    assert everywhere(passed)
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+def test_phases_are_disjoint_and_add_up(shared_path: Path, exchange: str) -> None:
+    run(Config.load("quadratic", {"run.T": 20, "comm.exchange": exchange}), shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        rounds = open_record(shared_path / "run.h5").rounds
+        together = sum(rounds[f"time_{phase}"] for phase in PHASES)
+        passed = np.allclose(together, rounds["time_total"], rtol=1e-9)
+        passed = passed and all((rounds[f"time_{phase}"] >= 0).all() for phase in PHASES)
+    assert everywhere(passed)
+
+
+def test_every_client_trains_at_its_home(shared_path: Path) -> None:
+    run(Config.load("quadratic", {"run.T": 20}), shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "run.h5")
+        cohorts = record.cohorts
+        passed = (cohorts["rank"] == record.clients["rank"][cohorts["client"]]).all()
+        passed = passed and set(record.clients["rank"]) == set(range(min(1, COMM.size - 1), COMM.size))
+        passed = passed and (cohorts["arrive_time"] >= cohorts["post_time"]).all()
+    assert everywhere(bool(passed))
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+def test_a_round_that_draws_nobody_is_still_a_round(shared_path: Path, exchange: str) -> None:
+    settings = {"run.T": 12, "sampling.scheme": "binomial", "sampling.m": 1, "comm.exchange": exchange}
+    run(Config.load("quadratic", {**settings, "record.theta_every": 1}), shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "run.h5")
+        _, history = record.history
+        empty = np.flatnonzero(record.rounds["N"] == 0)
+        passed = 0 < len(empty) < 12 and len(record.rounds) == 12
+        passed = passed and all((history[t] == history[t + 1]).all() for t in empty)
+        passed = passed and all((history[t] != history[t + 1]).any() for t in set(range(12)) - set(empty))
+    assert everywhere(passed)
+
+
+def test_an_update_that_is_not_finite_can_be_left_out(shared_path: Path) -> None:
+    settings = {"run.T": 3, "client.K": 400, "client.eta_l": 1e3, "server.on_nonfinite": "skip", "eval.every": 0}
+    run(Config.load("quadratic", settings), shared_path / "run.h5")
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "run.h5")
+        passed = (record.rounds["rejected"] == record.rounds["N"]).all() and not record.theta.any()
+        passed = bool(passed and not np.isfinite(record.cohorts["delta_norm"]).any())
+    assert everywhere(passed)

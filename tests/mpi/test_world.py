@@ -1,0 +1,62 @@
+"""Who is there, and how a step that rank 0 takes first reaches the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedmpi.comm import Elsewhere, connect
+from fedmpi.comm.orders import Kind, Order
+from fedmpi.errors import ConfigError
+from tests.mpi.conftest import everywhere
+
+pytestmark = pytest.mark.mpi
+
+
+def test_text_of_rank_0_reaches_all_ranks() -> None:
+    world = connect()
+    assert everywhere(world.first(lambda: f"θ from {world.rank}") == "θ from 0")
+
+
+def test_error_on_rank_0_is_raised_on_all_ranks_with_its_exit_code() -> None:
+    world = connect()
+
+    def fail() -> str:
+        raise ConfigError("no")
+
+    caught = None
+    try:
+        world.first(fail)
+    except (ConfigError, Elsewhere) as error:
+        caught = error
+    assert everywhere(isinstance(caught, ConfigError if world.is_server else Elsewhere) and caught.exit_code == 2)
+
+
+def test_gathered_texts_are_in_rank_order() -> None:
+    world = connect()
+    texts = world.gather_text(f"rank {world.rank} é")
+    assert everywhere(texts == [f"rank {r} é" for r in range(world.size)] if world.is_server else texts == [])
+
+
+def test_shared_array_is_rank_0s() -> None:
+    world = connect()
+    array = np.full(5, world.rank, np.int32)
+    world.share(array)
+    assert everywhere(bool((array == 0).all()))
+
+
+def test_server_works_only_alone_or_when_told() -> None:
+    world = connect()
+    alone = world.size == 1
+    assert everywhere(world.workers(False) == ([0] if alone else list(range(1, world.size))))
+    assert everywhere(world.workers(True) == list(range(world.size)))
+
+
+def test_an_order_survives_the_wire() -> None:
+    world = connect()
+    sent = Order(Kind.TRAIN, 7, 3, np.array([2, 5]), np.array([0.25, 1e-300]))
+    message = sent.encode()
+    world.comm.Bcast(message, root=0)
+    got = Order.decode(message)
+    same = (got.kind, got.t, got.exponent) == (Kind.TRAIN, 7, 3)
+    assert everywhere(same and got.clients.tolist() == [2, 5] and got.omega.tolist() == [0.25, 1e-300])

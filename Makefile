@@ -55,12 +55,12 @@ check: install  ## Lint, format check, types, shell scripts, generated parts of 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck launch/*.sh launch/*.sbatch .ci/run
-	$(BIN)/python -m fedmpi.readme --check README.md
+	$(BIN)/python -m tests.readme --check README.md
 
 format: install  ## Format the code and regenerate the README's tables.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/python -m fedmpi.readme README.md
+	$(BIN)/python -m tests.readme README.md
 
 bench: install  ## Measure the emulator's own cost: no-op rounds and training against bare PyTorch.
 	$(BIN)/python benchmarks/overhead.py

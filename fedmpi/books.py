@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.comm import SERVER, Round, divide
-from fedmpi.comm.phases import Interval
+from fedmpi.comm.phases import Interval, divide
+from fedmpi.comm.round import Round
+from fedmpi.comm.world import SERVER
 from fedmpi.record import RecordWriter
 from fedmpi.record.schema import TABLES, row
 from fedmpi.sampling import Cohort

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
 from fedmpi.models import TrainableModel, make_model
-from fedmpi.rng import stream
+from fedmpi.rng import stream, torch_seed
 
 # A worker keeps the data of the clients it trained last; others are loaded again when they are drawn.
 CACHED_CLIENTS = 1024
@@ -85,12 +85,14 @@ def local_steps(
     """The mean loss of K SGD steps from θᵗ, which leave θ_i in `model.theta`.
 
     θ_i ← θ_i − η_l decayᵗ (g_i(θ_i) + μ (θ_i − θᵗ)), each g_i on a fresh batch of B samples without replacement
-    [FVKL, Algorithm 1; FedProx]. The batches come from the stream (run.seed, "batches", t, i).
+    [FVKL, Algorithm 1; FedProx]. The batches come from the stream (run.seed, "batches", t, i), dropout from
+    (run.seed, "dropout", t, i).
     """
     client = config.client
     rng = stream(config.run.seed, "batches", t, i)
     eta_l = client.eta_l * client.decay**t
     model.theta.copy_(theta)
+    model.reseed(torch_seed(config.run.seed, "dropout", t, i))
     total = torch.zeros((), device=model.theta.device)
     for _ in range(client.K):
         total += model.gradient(data.batch(client.B, rng))

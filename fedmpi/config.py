@@ -55,10 +55,27 @@ class Run:
 
 @dataclass(frozen=True)
 class Data:
-    name: str = key("quadratic", "federated dataset", choices=("quadratic", "synthetic-text"))
+    name: str = key(
+        "quadratic",
+        "federated dataset; `fedmpi data list` says how to get those that are not generated",
+        choices=("quadratic", "synthetic-text", "shakespeare", "gutenberg", "leaf", "cifar10"),
+    )
     n: int = key(20, "number of clients n", unit="clients", least=1)
-    seed: int = key(0, "seed of generated data and of its split over clients", least=0)
-    samples: int = key(400, "mean number of training samples per client", unit="samples", least=1)
+    seed: int = key(0, "seed of generated data, of its split over clients and of the clients' order", least=0)
+    partition: str = key(
+        "natural",
+        "who owns which samples: the data's own clients (natural), the paper's CIFAR-10 split (paper), equal chances"
+        " (iid), Dirichlet(α) over labels or plays (dirichlet), a few shards sorted by label (shard)",
+        choices=("natural", "paper", "iid", "dirichlet", "shard"),
+    )
+    alpha: float = key(0.1, "concentration α of the partitions `paper` and `dirichlet`; small = unlike", above=0)
+    shards: int = key(2, "shards per client, for the partition `shard`", unit="shards", least=1)
+    samples: int = key(
+        400,
+        "mean number of training samples per client: of generated data and of the partitions `iid` and `dirichlet`",
+        unit="samples",
+        least=1,
+    )
     spread: float = key(
         0.0, "standard deviation of the logarithm of the clients' sizes n_i; 0 makes them equal", least=0, most=4
     )
@@ -70,10 +87,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Model:
-    name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm"))
+    name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm", "cnn"))
     embedding: int = key(8, "width of the character embedding, for `lstm`", least=1)
     hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1)
     layers: int = key(2, "number of LSTM layers, for `lstm`", least=1)
+    dropout: float = key(0.2, "share of activations dropped while training, for `cnn`", least=0, most=0.95)
 
 
 @dataclass(frozen=True)
@@ -101,7 +119,9 @@ class Sampling:
     scheme: str = key("md", "sampling scheme (see `fedmpi schemes`), or `package.module:Class` of your own")
     m: int = key(10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1)
     importance: Any = key(
-        "ratio", 'importances p: "ratio" (n_i/M), "uniform" (1/n) or a list of n numbers that sum to 1'
+        "ratio",
+        'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "file:PATH" (numbers,'
+        " divided by their sum) or a list of n numbers that sum to 1",
     )
     options: dict[str, Any] = key({}, "keyword arguments for a scheme of your own")
 

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from fedmpi.books import Books, Evaluation, Outcome, Timeline
 from fedmpi.client import Host
-from fedmpi.comm import Kind, Round, ServerLink, WorkerLink, World
+from fedmpi.comm.orders import Kind
+from fedmpi.comm.round import Round
+from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.worker_link import WorkerLink
+from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.errors import Diverged, FedmpiError
 from fedmpi.rng import stream

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from fedmpi.books import Books, Outcome
 from fedmpi.client import Host
-from fedmpi.comm import ServerLink, WorkerLink, World, connect, library_version, static_placement
+from fedmpi.comm.placement import static_placement
+from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.worker_link import WorkerLink
+from fedmpi.comm.world import World, connect, library_version
 from fedmpi.config import Config
 from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.errors import FedmpiError

@@ -17,7 +17,7 @@ RIVALS = ("Generator.choice(p=p)", "RandomState.choice(p=p)")
 
 @dataclass(frozen=True)
 class Cost:
-    """Set-up in seconds, median draw in milliseconds, memory kept and at its peak in MiB. None: infeasible."""
+    """Set-up in s, median draw in ms, memory kept and at its peak in MiB; None where m is not feasible."""
 
     n: int
     name: str
@@ -38,8 +38,8 @@ class Cost:
 def draw(max_n: int, m: int, repeats: int, seed: int, doubling: bool, markdown: bool, as_json: bool) -> None:
     """Set-up time, time per draw and memory of the schemes whose draws do not grow with n.
 
-    Importances are n_i/M with log-normal sizes. The draws of all schemes and rivals take turns, and each time is the
-    median over them, so that a busy moment of the machine falls on all alike.
+    Importances are n_i/M with log-normal sizes. The draws of all schemes and rivals take turns, and each time
+    is the median over them, so that a busy moment of the machine falls on all alike.
     """
     costs: list[Cost] = []
     n = 1000
@@ -96,7 +96,8 @@ def measure(n: int, m: int, repeats: int, seed: int) -> list[Cost]:
     costs = []
     for name in (*SCHEMES, *RIVALS):
         setup, kept_mib, peak_mib = set_up.get(name, (None, None, None))
-        costs.append(Cost(n, name, setup, median(times[name]) * 1e3 if name in times else None, kept_mib, peak_mib))
+        milliseconds = median(times[name]) * 1e3 if name in times else None
+        costs.append(Cost(n, name, setup, milliseconds, kept_mib, peak_mib))
     return costs
 
 
@@ -122,7 +123,7 @@ def table(costs: list[Cost], m: int, markdown: bool) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
 
     def line(row: tuple[str, ...]) -> str:
-        padded = [c.ljust(w) if k == 1 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
+        padded = [cell.ljust(widths[k]) if k == 1 else cell.rjust(widths[k]) for k, cell in enumerate(row)]
         return "| " + " | ".join(padded) + " |" if markdown else "  ".join(padded)
 
     rule = ["|" + "|".join("-" * (w + 1) + (" " if k == 1 else ":") for k, w in enumerate(widths)) + "|"]

@@ -25,12 +25,14 @@ def run(source: str, overrides: tuple[str, ...], output: str | None, force: bool
     the server and the other ranks train the clients; alone, one process does both.
     """
     from fedmpi.cli.progress import Progress
-    from fedmpi.comm import connect
+    from fedmpi.comm.world import connect
     from fedmpi.config import Config
-    from fedmpi.job import run as run_federation
 
     world = connect()
     config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    # Torch takes seconds to import: a mistake in the settings is answered before.
+    from fedmpi.job import run as run_federation
+
     with Progress(config.run.T, quiet=not world.is_server) as progress:
         path = run_federation(config, output, force=force, debug=debug, on_round=progress.update, world=world)
     if world.is_server:

@@ -27,12 +27,12 @@ FROM_PRESET = {
 
 @click.command()
 @click.option("--p", "source", default="uniform", show_default=True, metavar="uniform|ratio|dirichlet:A|FILE",
-              help="Importances: 1/n; n_i/M with log-normal sizes; Dirichlet(A); or a file of numbers, one per client "
-              "(whole numbers are taken as sizes).")  # fmt: skip
+              help="Importances: 1/n; n_i/M with log-normal sizes; Dirichlet(A); or a file of numbers, one "
+              "per client (whole numbers are taken as sizes).")  # fmt: skip
 @click.option("-n", default=80, show_default=True, help="Clients, unless a file or preset says.")
 @click.option("-m", type=int, help="Clients drawn per round.  [default: the preset's, else n/2]")
 @click.option("--seed", default=0, show_default=True, help="Seed of ratio and dirichlet.")
-@click.option("--preset", metavar="NAME|FILE", help="Take p, m and the step sizes from a config and its data.")
+@click.option("--preset", metavar="NAME|FILE", help="Take p, m and the steps from a config and its data.")
 @click.option("--theta-bytes", default=542_800, show_default=True, help="|θ| in bytes.")
 @click.option("--L", "L", default=1.0, show_default=True, help="Smoothness of the local losses.")
 @click.option("--sigma2", default=1.0, show_default=True, help="σ², variance of a stochastic gradient.")
@@ -66,8 +66,8 @@ def theory(
 
     if preset is not None:
         p, sizes, m, settings = of_preset(preset, m)
-        typed = {name for name in settings if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
-        constants |= {name: value for name, value in settings.items() if name not in typed}
+        typed = click.core.ParameterSource.COMMANDLINE
+        constants |= {key: value for key, value in settings.items() if ctx.get_parameter_source(key) is not typed}
     else:
         p, sizes = importances(source, n, seed)
     m = max(1, p.size // 2) if m is None else m
@@ -118,7 +118,8 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
             return given, None
         if (given != np.floor(given)).any() or (given < 0).any() or given.sum() == 0:
             raise ConfigError(
-                f"--p {source}: its numbers sum to {given.sum():.12g}; give importances that sum to 1, or whole sizes"
+                f"--p {source}: its numbers sum to {given.sum():.12g}; give importances that sum to 1, "
+                "or whole numbers as sizes"
             )
         sizes = given.astype(np.int64)
     return sizes / sizes.sum(), sizes
@@ -131,7 +132,7 @@ def dirichlet(alpha: str, n: int, rng: Any) -> Floats:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise ConfigError(f"--p dirichlet:{alpha}: the number after the colon must be above 0, as in dirichlet:0.1")
+        raise ConfigError(f"--p dirichlet:{alpha}: the number must be above 0, as in dirichlet:0.1")
     p: Floats = rng.dirichlet([value] * n)
     return p
 
@@ -156,8 +157,8 @@ def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommend
     lines = [
         f"n = {p.size}, m = {m}, Σp² = {p @ p:.6g}, p from {p.min():.4g} to {p.max():.4g}",
         f"L = {problem.L:g}, σ² = {problem.sigma2:g}, κ² = {problem.kappa2:g}, β² = {problem.beta2:g}, "
-        + f"L(θ⁰)−L(θ*) = {problem.gap:g}, η_l = {problem.eta_l:g}, η_g = {problem.eta_g:g}, K = {problem.K}, "
-        + f"T = {problem.T} ({solver}, K_eff = {problem.K_eff:.4g})",
+        + f"L(θ⁰)−L(θ*) = {problem.gap:g}, η_l = {problem.eta_l:g}, η_g = {problem.eta_g:g}, "
+        + f"K = {problem.K}, T = {problem.T} ({solver}, K_eff = {problem.K_eff:.4g})",
         "",
         *aligned([HEADER, *(cells(row) for row in table.rows)]),
     ]
@@ -202,10 +203,8 @@ def step_sizes(row: Row) -> str:
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:
     """Lines with the first column flush left and the others flush right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    right = [[cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    return ["  ".join([row[0].ljust(widths[0]), *cells[1:]]) for row, cells in zip(rows, right, strict=True)]
 
 
 def as_dict(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> dict[str, Any]:

@@ -8,26 +8,3 @@ per_client    one exchange that brings updates back; reduced: the other
 round         what is known of a round's communication
 phases        a round's wall time, divided
 """
-
-from fedmpi.comm.orders import Kind
-from fedmpi.comm.phases import PHASES, divide
-from fedmpi.comm.placement import static_placement
-from fedmpi.comm.round import Round
-from fedmpi.comm.server_link import ServerLink
-from fedmpi.comm.worker_link import WorkerLink
-from fedmpi.comm.world import SERVER, Elsewhere, World, connect, library_version
-
-__all__ = [
-    "PHASES",
-    "SERVER",
-    "Elsewhere",
-    "Kind",
-    "Round",
-    "ServerLink",
-    "WorkerLink",
-    "World",
-    "connect",
-    "divide",
-    "library_version",
-    "static_placement",
-]

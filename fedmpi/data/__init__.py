@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Config
+from fedmpi.config import Config, Data
+from fedmpi.data.importance import importances
 from fedmpi.errors import ConfigError
+
+__all__ = ["ClientData", "Dataset", "importances", "importances_of", "load_dataset"]
 
 
 class ClientData(Protocol):
@@ -38,29 +41,21 @@ class Dataset(Protocol):
 
 def load_dataset(config: Config) -> Dataset:
     """The configured dataset."""
+    from fedmpi.data.corpus import Corpus
+    from fedmpi.data.images import ImageClients
     from fedmpi.data.quadratic import QuadraticClients
     from fedmpi.data.synthetic_text import SyntheticText
 
-    loaders: dict[str, type[QuadraticClients] | type[SyntheticText]] = {
+    generated: dict[str, Callable[[Data], Dataset]] = {
         "quadratic": QuadraticClients,
         "synthetic-text": SyntheticText,
     }
-    return loaders[config.data.name](config.data)
-
-
-def importances(config: Config, n_samples: NDArray[np.int64]) -> NDArray[np.float64]:
-    """p (n,), by sampling.importance: n_i/M, 1/n, or the given numbers."""
-    given, n = config.sampling.importance, len(n_samples)
-    if isinstance(given, tuple):
-        if len(given) != n:
-            raise ConfigError(f"sampling.importance: holds {len(given)} numbers, but data.n = {n}")
-        return np.array(given)
-    if given == "uniform":
-        return np.full(n, 1 / n)
-    if given == "ratio":
-        ratio: NDArray[np.float64] = n_samples / n_samples.sum()
-        return ratio
-    raise ConfigError(f"sampling.importance = '{given}': must be 'ratio', 'uniform' or a list of {n} numbers")
+    name, partition = config.data.name, config.data.partition
+    if name in generated:
+        if partition != "natural":
+            raise ConfigError(f"data.partition = '{partition}': '{name}' is generated client by client ('natural')")
+        return generated[name](config.data)
+    return ImageClients(config.data) if name == "cifar10" else Corpus(config.data)
 
 
 def importances_of(config: Config) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,33 +9,43 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-CHARACTERS = string.printable
-VOCABULARY = len(CHARACTERS)
-WINDOW = 80
+from fedmpi.data.characters import CHARACTERS, VOCABULARY, WINDOW, split_point
+
+__all__ = ["CHARACTERS", "VOCABULARY", "WINDOW", "TextClient", "batches", "cut", "split", "windows"]
+
 EVALUATION_BATCH = 1000
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class TextClient:
-    """A client's training and test text, as character numbers 0..99; sample s is (text[s:s+80], text[s+80])."""
+    """A client's training and test text, as character numbers 0..99. Sample s is (text[a:a+80], text[a+80]), where a
+    is its start: s itself, unless the starts are given."""
 
-    def __init__(self, train: NDArray[np.uint8], test: NDArray[np.uint8]) -> None:
+    def __init__(
+        self,
+        train: NDArray[np.uint8],
+        test: NDArray[np.uint8],
+        train_starts: NDArray[np.int64] | None = None,
+        test_starts: NDArray[np.int64] | None = None,
+    ) -> None:
         self.train = torch.from_numpy(train)
         self.test = torch.from_numpy(test)
+        self.train_starts = np.arange(windows(self.train)) if train_starts is None else train_starts
+        self.test_starts = np.arange(windows(self.test)) if test_starts is None else test_starts
 
     def batch(self, B: int, rng: Generator) -> Batch:
         """B distinct training windows: x (B, 80) int64, y (B,) int64."""
-        count = windows(self.train)
+        count = len(self.train_starts)
         if count <= B:
-            return cut(self.train, np.arange(count))
-        return cut(self.train, rng.choice(count, B, replace=False, shuffle=False))
+            return cut(self.train, self.train_starts)
+        return cut(self.train, self.train_starts[rng.choice(count, B, replace=False, shuffle=False)])
 
     def training(self, limit: int) -> Iterator[tuple[int, Batch]]:
-        return batches(self.train, limit)
+        return batches(self.train, limit, self.train_starts)
 
     def testing(self, limit: int) -> Iterator[tuple[int, Batch]]:
-        return batches(self.test, limit)
+        return batches(self.test, limit, self.test_starts)
 
 
 def windows(text: torch.Tensor) -> int:
@@ -50,18 +59,18 @@ def cut(text: torch.Tensor, starts: NDArray[np.int64]) -> Batch:
     return rows[:, :WINDOW], rows[:, WINDOW]
 
 
-def batches(text: torch.Tensor, limit: int) -> Iterator[tuple[int, Batch]]:
-    """All windows in order, or `limit` of them at even distances, in large batches."""
-    count = windows(text)
-    kept = min(limit, count) if limit else count
-    starts = np.arange(kept) * count // max(kept, 1)
+def batches(text: torch.Tensor, limit: int, starts: NDArray[np.int64] | None = None) -> Iterator[tuple[int, Batch]]:
+    """All windows (those at `starts`, or one at each place) in order, or `limit` of them at even distances, in large
+    batches."""
+    places = np.arange(windows(text)) if starts is None else starts
+    kept = min(limit, len(places)) if limit else len(places)
+    places = places[np.arange(kept) * len(places) // max(kept, 1)]
     for first in range(0, kept, EVALUATION_BATCH):
-        chosen = starts[first : first + EVALUATION_BATCH]
+        chosen = places[first : first + EVALUATION_BATCH]
         yield len(chosen), cut(text, chosen)
 
 
 def split(text: NDArray[np.uint8], train_share: float = 0.8) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """(training text, test text), in order; the test text starts where the last training window ends, so that no
-    test window overlaps training text."""
-    count = int(train_share * max(0, len(text) - WINDOW))
-    return text[: count + WINDOW], text[count + WINDOW :]
+    """(training text, test text), in order."""
+    middle = int(split_point(np.array([len(text)]), train_share)[0])
+    return text[:middle], text[middle:]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
-from fedmpi.config import Config
+from fedmpi.config import Config, Model
 from fedmpi.errors import ConfigError
+from fedmpi.models.cnn import ImageCNN
 from fedmpi.models.flat import FlatModule
 from fedmpi.models.lstm import CharLSTM
 from fedmpi.models.quadratic import Quadratic
@@ -20,6 +22,9 @@ class TrainableModel(Protocol):
     theta: torch.Tensor
     grad: torch.Tensor
 
+    def reseed(self, seed: int) -> None:
+        """Start the model's own random numbers, such as dropout masks, from a seed; called before a client's steps."""
+
     def gradient(self, batch: Any) -> torch.Tensor:
         """The mean loss of a batch at θ (a scalar tensor), with its gradient written into `grad`."""
 
@@ -28,7 +33,11 @@ class TrainableModel(Protocol):
 
 
 # Which datasets each model can learn from.
-MODELS = {"quadratic": ("quadratic",), "lstm": ("synthetic-text",)}
+MODELS = {
+    "quadratic": ("quadratic",),
+    "lstm": ("synthetic-text", "shakespeare", "gutenberg", "leaf"),
+    "cnn": ("cifar10",),
+}
 
 
 def make_model(config: Config) -> TrainableModel:
@@ -41,8 +50,14 @@ def make_model(config: Config) -> TrainableModel:
         return Quadratic(config.data.dim, device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(config.run.seed, "init"))
-        module = CharLSTM(config.model.embedding, config.model.hidden, config.model.layers)
-    return FlatModule(module, device)
+        return FlatModule(make_module(config.model), device)
+
+
+def make_module(model: Model) -> nn.Module:
+    """The torch module of a configuration, with its parameters drawn from torch's generator."""
+    if model.name == "cnn":
+        return ImageCNN(model.dropout)
+    return CharLSTM(model.embedding, model.hidden, model.layers)
 
 
 def torch_device(name: str) -> torch.device:

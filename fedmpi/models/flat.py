@@ -25,9 +25,16 @@ class FlatModule:
             parameter.grad = self.grad[start:end].view_as(parameter)
             start = end
 
+    def reseed(self, seed: int) -> None:
+        """Start the module's own generators (those of its dropout) from a seed."""
+        for part in self.module.modules():
+            if isinstance(generator := getattr(part, "generator", None), torch.Generator):
+                generator.manual_seed(seed)
+
     def gradient(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """The mean cross-entropy of (x, y) at θ; ∇ is left in `grad`."""
         x, y = (part.to(self.theta.device) for part in batch)
+        self.module.train()
         self.grad.zero_()
         loss = functional.cross_entropy(self.module(x), y)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -37,6 +44,7 @@ class FlatModule:
     def evaluate(self, batch: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, float]:
         """The cross-entropy and the number of correct predictions, summed over (x, y)."""
         x, y = (part.to(self.theta.device) for part in batch)
+        self.module.eval()
         scores = self.module(x)
         loss = functional.cross_entropy(scores, y, reduction="sum")
         return float(loss), float((scores.argmax(dim=1) == y).sum())

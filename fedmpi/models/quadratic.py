@@ -12,6 +12,9 @@ class Quadratic:
         self.theta = torch.zeros(dim, device=device)
         self.grad = torch.zeros_like(self.theta)
 
+    def reseed(self, seed: int) -> None:
+        """Nothing here is random."""
+
     def gradient(self, batch: torch.Tensor) -> torch.Tensor:
         """½‖θ − θ_i*‖², with ∇ = θ − θ_i* left in `grad`; batch is θ_i*: (dim,) float32."""
         torch.sub(self.theta, batch.to(self.theta.device), out=self.grad)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedmpi.comm.phases import PHASES
 from fedmpi.record import Record
+from fedmpi.report.runs import PHASES
 from fedmpi.report.tables import byte_size, seconds, table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 
@@ -21,6 +22,35 @@ def seconds(value: float) -> str:
         if abs(value) * factor >= 1 or unit == "µs":
             return f"{value * factor:.3g} {unit}"
     raise AssertionError
+
+
+def scale(value: float, unit: str) -> tuple[float, str]:
+    """(factor, unit) that show a number of bytes or seconds with few digits before the point: 1234 B is 1.234 kB."""
+    steps = {"B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")), "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s"))}
+    fitting = [step for step in steps[unit] if abs(value) >= step[0] * 0.9995] if unit in steps else [(1.0, unit)]
+    factor, name = fitting[-1] if fitting else steps[unit][0]
+    return 1 / factor, name
+
+
+def plus_minus(mean: float, half: float | None = None, unit: str = "") -> str:
+    """12.3 ± 0.4 kB: the half-width to two digits and the mean as far; four digits where there is no half-width."""
+    if not math.isfinite(mean):
+        return "–"
+    if mean == 0 and not half:
+        return "0"
+    factor, unit = scale(mean, unit)
+    mean *= factor
+    after = f" {unit}" if unit else ""
+    if not half or not math.isfinite(half):
+        return f"{mean:.4g}".replace("-", "−") + after
+    half *= factor
+    places = max(0, 1 - math.floor(math.log10(half)))
+    return f"{mean:.{places}f} ± {half:.{places}f}".replace("-", "−") + after
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which a record from elsewhere could send to the terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Baselines whose weights do not average to p: they minimise another loss than Σ p_i L_i, which is their point here."""
+"""Baselines whose weights do not average to p: they minimise another loss than Σ p_i L_i."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class FedAvg(Scheme):
 class PowerOfChoice(Scheme):
     """The m of d candidates with the largest local loss at θᵗ, ω_i = 1/m.
 
-    Candidates are drawn without replacement with probability p. Cho, Wang, Joshi: Client Selection in Federated
-    Learning: Convergence Analysis and Power-of-Choice Selection Strategies. `sampling.d` defaults to 2m, or to the
-    number of clients with p_i > 0 if that is less.
+    Candidates are drawn without replacement with probability p. Cho, Wang, Joshi: Client Selection in
+    Federated Learning: Convergence Analysis and Power-of-Choice Selection Strategies. `sampling.d` defaults
+    to 2m, or to the number of clients with p_i > 0 if that is less.
     """
 
     name = "power-of-choice"
@@ -55,13 +55,12 @@ class PowerOfChoice(Scheme):
         super().__init__(p, m, sizes=sizes)
         eligible = int(np.count_nonzero(self.p))
         if self.m > eligible:
-            raise ConfigError(
-                f"sampling.m = {self.m}: only {eligible} clients have p_i > 0 and can be candidates"
-            )
+            raise ConfigError(f"sampling.m = {self.m}: only {eligible} clients have p_i > 0 and can be candidates")
         self.d = min(2 * self.m, eligible) if d is None else d
         if isinstance(self.d, bool) or not isinstance(self.d, int) or not self.m <= self.d <= eligible:
             raise ConfigError(
-                f"sampling.d = {d!r}: must be an integer from m = {self.m} to {eligible}, the clients with p_i > 0"
+                f"sampling.d = {d!r}: must be an integer from m = {self.m} to {eligible}, "
+                "the number of clients with p_i > 0"
             )
 
     def candidates(self, rng: Generator) -> Ints:

@@ -23,15 +23,16 @@ VAR_N_LIMIT = 2048
 class ClusteredLaw(Law):
     """The law of one draw from each row of a cluster table. There is no α.  [FVKL, Appendix A, "Clustered"]
 
-    Cov(ω_i, ω_j) = −Σ_k r_ki r_kj / m². The text bounds it by MD's for every pair, which is false: two clients
-    that share no cluster have covariance 0, above −p_i p_j/m. (Σω = 1 is kept, so as Σ falls the covariances rise.)
+    Cov(ω_i, ω_j) = −Σ_k r_ki r_kj / m². The text bounds it by MD's for every pair, which is false: two
+    clients that share no cluster have covariance 0, above −p_i p_j/m. (Σω = 1 is kept, so as Σ falls the
+    covariances rise.)
     """
 
     table: ClusterTable
 
     @cached_property
     def gamma(self) -> float:
-        """1/m, the γ of MD: what stands in clustered's bound, as α_MD = 1/m does.  [FVKL, Lemma for Clustered sampling]"""
+        """1/m, the γ of MD, which stands in clustered's bound as α_MD = 1/m does.  [FVKL, Appendix B.6]"""
         return 1 / self.table.m
 
     def cov(self, i: ArrayLike, j: ArrayLike) -> Floats:
@@ -52,9 +53,9 @@ class ClusteredLaw(Law):
         return np.zeros(self.p.size)
 
     def spread(self, x: Floats) -> float:
-        """E‖Σ_i (ω_i − p_i) x_i‖² = (1/m) Σ_i p_i ‖x_i‖² − (1/m²) Σ_k ‖Σ_i r_ki x_i‖².  [FVKL, proof of that lemma]
+        """E‖Σ_i (ω_i − p_i) x_i‖², the noise that sampling adds to Σ_i p_i x_i; x: (n, d) float64.
 
-        x: (n, d) float64.
+        = (1/m) Σ_i p_i ‖x_i‖² − (1/m²) Σ_k ‖Σ_i r_ki x_i‖²   [FVKL, eq. (U3)]
         """
         cluster, client, _ = self.table.entries
         means = np.zeros((self.table.m, x.shape[1]))
@@ -71,7 +72,10 @@ class ClusteredLaw(Law):
 
 
 def law_of_table(p: Floats, table: ClusterTable) -> ClusteredLaw:
-    """Var ω_i = p_i/m − Σ_k r_ki²/m²,  Var Σω = 0,  E N = Σ_i [1 − Π_k (1 − r_ki)].  [FVKL, Appendix A, "Clustered"]"""
+    """The law of one draw from each cluster of the table.
+
+    Var ω_i = p_i/m − Σ_k r_ki²/m²,  Var Σω = 0,  E N = Σ_i [1 − Π_k (1 − r_ki)]   [FVKL, Appendix A]
+    """
     m, n = table.m, p.size
     client = table.entries[1]
     r = table.probabilities()
@@ -124,7 +128,8 @@ def variance_of_N(table: ClusterTable, inclusion: Floats) -> float | None:
 class Clustered(Scheme):
     """Clusters by size: clients in order of n_i, m n_i units each, poured into m clusters of capacity M.
 
-    ω_i = (1/m) Σ_{k≤m} 𝟙(l_k = i), l_k drawn from r_k (the text's sum runs to K).  [FVKL, eq. (clustered_prop)]
+    ω_i = (1/m) Σ_{k≤m} 𝟙(l_k = i), l_k drawn from r_k   [FVKL, Appendix A; the text's sum runs to K]
+
     A client with m p_i > 1 fills whole clusters, so m may exceed n. Whole numbers throughout: from the sizes
     n_i if given, else from p within one ulp.
     """
@@ -159,7 +164,7 @@ class Clustered(Scheme):
 def shares_of(scheme: Scheme) -> tuple[Whole, int]:
     """(n_i, M) if the scheme was given sizes, else p as whole shares; p and the sizes must say the same."""
     if scheme.sizes is None:
-        return whole_shares(scheme.p)
+        return whole_shares(scheme.p, scheme.m)
     M = int(scheme.sizes.sum())
     if M == 0 or not np.allclose(scheme.sizes / M, scheme.p, rtol=1e-9, atol=0):
         raise ConfigError("sizes: p is not sizes / sum(sizes); pass sizes only where p_i = n_i / M")

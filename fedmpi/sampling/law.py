@@ -18,7 +18,7 @@ class Law:
     """The law of the weights ω of one scheme, in closed form.  [FVKL, Table 1 and Appendix A]
 
     p: (n,) float64, E[ω_i]. var: (n,) float64, Var ω_i. inclusion: (n,) float64, P(i ∈ S_t).
-    alpha: α of the covariance assumption, Cov(ω_i, ω_j) = −α p_i p_j for i ≠ j; None where there is no such α.
+    alpha: the α of the assumption Cov(ω_i, ω_j) = −α p_i p_j for i ≠ j; None where there is none.
     var_sum: Var Σ_i ω_i. mean_N: E N, N = number of distinct clients drawn.
     variance_of_N: returns Var N, or None where it costs too much; called once, when var_N is first read.
     """
@@ -62,9 +62,9 @@ class Law:
         return self.var - self._alpha * self.p * (1 - self.p)
 
     def spread(self, x: Floats) -> float:
-        """E‖Σ_i (ω_i − p_i) x_i‖² = Σ_i γ_i ‖x_i‖² − α ‖Σ_i p_i x_i‖², γ_i = Var ω_i + α p_i².  [FVKL, Lemma 1]
+        """E‖Σ_i (ω_i − p_i) x_i‖², the noise that sampling adds to Σ_i p_i x_i; x: (n, d) float64.
 
-        x: (n, d) float64.
+        = Σ_i γ_i ‖x_i‖² − α ‖Σ_i p_i x_i‖²,  γ_i = Var ω_i + α p_i²   [FVKL, Lemma 1]
         """
         gamma_i = self.var + self._alpha * self.p**2
         mean = self.p @ x

@@ -15,9 +15,9 @@ DISTINCT_P_LIMIT = 4096
 
 
 def counted(clients: Ints, m: int) -> Cohort:
-    """The cohort of m draws with repeats: each drawn client once, ω_i = (count of i)/m.  [FVKL, eq. (MD_aggreg_weight)]
+    """The cohort of m draws with repeats: each drawn client once, ω_i = (count of i)/m. clients: (m,) int64.
 
-    A client drawn twice trains once and weighs 2/m. clients: (m,) int64.
+    A client drawn twice trains once and weighs 2/m.  [FVKL, eq. (MD_aggreg_weight)]
     """
     clients = np.sort(clients)
     starts = np.flatnonzero(clients[1:] != clients[:-1]) + 1
@@ -49,7 +49,10 @@ class MD(Scheme):
         return counted(self._cumulative.first_above(u), self.m)
 
     def law(self) -> Law:
-        """Var ω_i = p_i (1 − p_i)/m,  α = 1/m,  Var Σω = 0,  E N = n − Σ_i (1 − p_i)^m.  [FVKL, Appendix A, "MD"]"""
+        """The law of md.
+
+        Var ω_i = p_i (1 − p_i)/m,  α = 1/m,  Var Σω = 0,  E N = n − Σ_i (1 − p_i)^m   [FVKL, Appendix A]
+        """
         inclusion = self.inclusion()
         return Law(
             p=self.p,

@@ -15,17 +15,18 @@ from fedmpi.sampling.scheme import Cohort, Scheme
 
 
 class Optimal(Scheme):
-    """Each client on its own with probability q_i, ω_i = p_i/q_i if drawn; q minimises Σ_i ((1 − q_i)/q_i) u_i².
+    """Each client on its own with probability q_i, ω_i = p_i/q_i if drawn.  [FVKL, Appendix A, "Optimal"]
 
-    u_i = ‖p_i Δ_i‖ is what client i reports after training.  [FVKL, Appendix A, "Optimal Sampling"]
+    q minimises Σ_i ((1 − q_i)/q_i) u_i², the noise of the round; u_i = ‖p_i Δ_i‖ is what client i reports.
 
-    The rule for zeros: u_i = 0 gives q_i = 0. Such a client would upload nothing but zeros, so Σ ω_i Δ_i is still
-    unbiased and no upload is spent on it, though E[ω_i] is 0, not p_i. If at most m norms are not zero, those
-    clients get q_i = 1; if all are zero, nobody is drawn and θ stays where it is, as it would with everyone.
+    The rule for zeros: u_i = 0 gives q_i = 0. Such a client would upload nothing but zeros, so Σ ω_i Δ_i is
+    still unbiased and no upload is spent on it, though E[ω_i] is 0, not p_i. If at most m norms are not zero,
+    those clients get q_i = 1; if all are zero, nobody is drawn and θ stays where it is, as it would with
+    everyone.
     """
 
     name = "optimal"
-    summary = "all train and report ‖p_i Δ_i‖; each uploads with the probability q_i of least variance, weight p_i/q_i"
+    summary = "all train and report ‖p_i Δ_i‖; each uploads with the best probability q_i, weight p_i/q_i"
     probe = "norm"
     scalars_per_client = 1
     largest_m_is_n = True
@@ -41,9 +42,9 @@ class Optimal(Scheme):
         return Cohort(clients, self.p[clients] / q[clients])
 
     def law(self, *, norms: ArrayLike) -> Law:
-        """Var ω_i = ((1 − q_i)/q_i) p_i²,  α = 0,  E N = Σq,  Var N = Σ q_i (1 − q_i), given this round's norms.
+        """The law of optimal given this round's norms. Where q_i = 0, ω_i is always 0 and `law.p` says so.
 
-        Where q_i = 0, ω_i is always 0 and `law.p` says so.
+        Var ω_i = ((1 − q_i)/q_i) p_i²,  α = 0,  E N = Σq,  Var N = Σ q_i (1 − q_i)   [FVKL, Appendix A]
         """
         q = self.probabilities(check_norms(norms, self.n))
         reached = q > 0
@@ -58,8 +59,9 @@ class Optimal(Scheme):
 class OptimalApprox(Optimal):
     """Optimal sampling with q reached by sums only, so that a secure aggregator could run it (AOCS).
 
-    Client i reports u_i, then in each iteration whether its q_i is below 1, and q_i if so; the server only ever
-    needs the sums. `sampling.iterations` (default 4) is the most iterations; enough of them give the q of `optimal`.
+    Client i reports u_i, then in each iteration whether its q_i is below 1, and q_i if so; the server only
+    ever needs the sums. `sampling.iterations` (default 4) is the most iterations; enough of them give the q
+    of `optimal`.
     """
 
     name = "optimal-approx"
@@ -79,7 +81,7 @@ class OptimalApprox(Optimal):
 
 
 def check_norms(norms: ArrayLike, n: int) -> Floats:
-    """The norms as (n,) float64 over their maximum (q does not depend on the scale, and sums cannot overflow)."""
+    """The norms over their maximum, (n,) float64: q does not depend on the scale, sums cannot overflow."""
     u = np.asarray(norms, dtype=np.float64)
     if u.shape != (n,):
         raise ValueError(f"norms have shape {u.shape}; all n = {n} clients must report one")
@@ -93,8 +95,8 @@ def check_norms(norms: ArrayLike, n: int) -> Floats:
 def optimal_q(u: Floats, m: int) -> Floats:
     """The q in [0, 1]ⁿ with Σq ≤ m that minimises Σ_i ((1 − q_i)/q_i) u_i², shape (n,).
 
-    With the n₊ norms above zero in ascending order, l is the largest integer with
-    0 < m + l − n₊ ≤ (Σ_{j≤l} u_(j))/u_(l); the n₊ − l largest get q = 1, the others (m + l − n₊) u_i/Σ_{j≤l} u_(j).
+    With the n₊ norms above zero in ascending order, U_l = Σ_{j≤l} u_(j), and l the largest integer with
+    0 < m + l − n₊ ≤ U_l/u_(l), the n₊ − l largest get q = 1, the others q_i = (m + l − n₊) u_i/U_l.
     """
     q = np.zeros(u.size)
     order = np.argsort(u, kind="stable")[np.count_nonzero(u == 0) :]

@@ -1,4 +1,4 @@
-"""A scheme of the user's own, named "package.module:Class" in the config: imported, and every cohort checked."""
+"""A scheme of the user's own, "package.module:Class" in the config: imported, and every cohort checked."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class OwnScheme(Scheme):
     """The user's scheme behind the same methods as ours.
 
     Their class needs `__init__(self, p, m, **options)` and `draw(rng)`, which returns a Cohort or any pair
-    (clients, omega). Everything else is optional: `law`, `inclusion`, `biased`, `summary`, `probe`, `observes`,
-    and the methods that go with these, as Scheme describes them. The directory fedmpi was started in is importable.
+    (clients, omega). Everything else is optional: `law`, `inclusion`, `biased`, `summary`, `probe`,
+    `observes`, and the methods that go with these, as Scheme describes them. The directory fedmpi was started
+    in is importable.
     """
 
     name = "own"
@@ -43,7 +44,7 @@ class OwnScheme(Scheme):
         self.scalars_per_client = int(getattr(self._own, "scalars_per_client", self.probe is not None))
 
     def draw(self, rng: Generator, **seen: Any) -> Cohort:
-        """The cohort their `draw` returns, once it is known to be one: sorted here, refused with a sentence if wrong."""
+        """The cohort their `draw` returns, sorted; one that is wrong is refused with a sentence."""
         return checked(self.name, self._own.draw(rng, **seen), self.n)
 
     def inclusion(self) -> Floats:
@@ -80,7 +81,7 @@ class OwnScheme(Scheme):
 
 
 def import_class(spec: str) -> type[Any]:
-    """The class named "package.module:Class"; the current directory is put on the path, as `python -m` does."""
+    """The class named "package.module:Class"; the current directory goes on the path, as `python -m` does."""
     module_name, _, class_name = spec.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -88,16 +89,14 @@ def import_class(spec: str) -> type[Any]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"sampling.scheme = {spec!r}: no module {error.name!r}; start fedmpi in the directory that holds it, "
-            "or put that directory on PYTHONPATH"
+            f"sampling.scheme = {spec!r}: no module {error.name!r}; start fedmpi in the directory that holds "
+            "it, or put that directory on PYTHONPATH"
         ) from error
     except (ImportError, SyntaxError, ValueError) as error:
         raise ConfigError(f"sampling.scheme = {spec!r}: cannot be imported ({error})") from error
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type) or not callable(getattr(cls, "draw", None)):
-        raise ConfigError(
-            f"sampling.scheme = {spec!r}: {module_name} has no class {class_name!r} with a draw method"
-        )
+        raise ConfigError(f"sampling.scheme = {spec!r}: {module_name} has no class {class_name!r} with a draw method")
     return cls
 
 
@@ -111,9 +110,7 @@ def _check_options(spec: str, cls: type[Any], options: dict[str, Any]) -> None:
     try:
         signature.bind(None, None, **options)
     except TypeError as error:
-        raise ConfigError(
-            f"sampling.scheme = {spec!r}: __init__ must take (p, m, **options): {error}"
-        ) from error
+        raise ConfigError(f"sampling.scheme = {spec!r}: __init__ must take (p, m, **options): {error}") from error
 
 
 def checked(spec: str, drawn: Any, n: int) -> Cohort:
@@ -128,9 +125,7 @@ def checked(spec: str, drawn: Any, n: int) -> Cohort:
         raise refuse(f"returned a {type(drawn).__name__}; it must return Cohort(clients, omega)")
     clients, omega = np.asarray(drawn[0]), np.asarray(drawn[1])
     if clients.ndim != 1 or clients.shape != omega.shape:
-        raise refuse(
-            f"returned clients of shape {clients.shape} and omega of shape {omega.shape}; both must be (N,)"
-        )
+        raise refuse(f"returned clients of shape {clients.shape} and omega of shape {omega.shape}; both must be (N,)")
     if clients.size == 0:
         return Cohort(np.empty(0, dtype=np.int64), np.empty(0))
     if not np.issubdtype(clients.dtype, np.integer):
@@ -148,7 +143,5 @@ def checked(spec: str, drawn: Any, n: int) -> Cohort:
     wrong = np.flatnonzero(~np.isfinite(omega) | (omega < 0))
     if wrong.size:
         i = wrong[0]
-        raise refuse(
-            f"returned omega = {omega[i]} for client {clients[i]}; weights must be finite and at least 0"
-        )
+        raise refuse(f"returned omega = {omega[i]} for client {clients[i]}; weights must be finite and at least 0")
     return Cohort(clients, omega)

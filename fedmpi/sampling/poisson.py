@@ -15,7 +15,7 @@ from fedmpi.sampling.uniform import distinct
 
 
 class Poisson(Scheme):
-    """Each client on its own with probability m p_i, ω_i = 1/m if drawn.  [FVKL, Appendix A, "Poisson Binomial"]
+    """Each client on its own with probability m p_i, ω_i = 1/m if drawn.  [FVKL, Appendix A, "Poisson"]
 
     Feasible iff m ≤ 1/p_max; the text has this the wrong way round ("m ≥ 1/p_max").
     """
@@ -45,7 +45,7 @@ class Poisson(Scheme):
         for start in range(0, self.n, 1 << 20):
             part = slice(start, start + (1 << 20))
             mantissa, exponent = np.frexp(self.p[part] * self.m)
-            # frexp: x = mantissa · 2^exponent with mantissa in [½, 1), so an exact power of two sits one too high.
+            # x = mantissa · 2^exponent with mantissa in [½, 1), so an exact power of two sits one too high.
             bucket[part] = np.clip(-exponent + (mantissa == 0.5), 0, last)
             bucket[part][mantissa == 0] = last
         self._order = np.argsort(bucket, kind="stable")
@@ -58,10 +58,10 @@ class Poisson(Scheme):
     def draw(self, rng: Generator) -> Cohort:
         """Proposals from each bucket at its ceiling 2^−b, thinned to m p_i: O(m + log n), no array of size n.
 
-        Uses counts = rng.binomial(bucket sizes, ceilings), then per bucket with a count `distinct(rng, size, count)`,
-        then one rng.random over all proposals: a proposal stays if random · 2^−b < m p_i. Drawing how many and
-        then which has the law of geometric skips through the bucket. At least half of the proposals stay, except
-        in the last bucket.
+        Uses counts = rng.binomial(bucket sizes, ceilings), then per bucket with a count `distinct(rng, size,
+        count)`, then one rng.random over all proposals: a proposal stays if random · 2^−b < m p_i. Drawing
+        how many and then which has the law of geometric skips through the bucket. At least half of the
+        proposals stay, except in the last bucket.
         """
         counts = rng.binomial(self._size, self._ceiling)
         rows = np.flatnonzero(counts)
@@ -75,7 +75,10 @@ class Poisson(Scheme):
         return Cohort(clients, np.full(clients.size, 1 / self.m))
 
     def law(self) -> Law:
-        """Var ω_i = p_i (1 − m p_i)/m,  α = 0,  Var Σω = 1/m − Σp²,  E N = m,  Var N = m − m² Σp²."""
+        """The law of poisson.  [FVKL, Appendix A]
+
+        Var ω_i = p_i (1 − m p_i)/m,  α = 0,  Var Σω = 1/m − Σp²,  E N = m,  Var N = m − m² Σp²
+        """
         return independent(self.p, self.inclusion(), np.full(self.n, 1 / self.m))
 
     def inclusion(self) -> Floats:

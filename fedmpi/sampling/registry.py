@@ -37,8 +37,8 @@ SCHEMES: dict[str, type[Scheme]] = {cls.name: cls for cls in (*_BEFORE_TRAINING,
 def make_scheme(name: str, *, p: ArrayLike, m: int, sizes: ArrayLike | None = None, **options: Any) -> Scheme:
     """The scheme of that name, ready to draw: one of SCHEMES, or the user's own as "package.module:Class".
 
-    p: (n,) importances. sizes: (n,) sample counts if p_i = n_i/M exactly; clustered then works in those whole numbers.
-    options: the scheme's own keys of [sampling], such as `d` or `iterations`; a key it does not have is refused.
+    p: (n,) importances. sizes: (n,) sample counts if p_i = n_i/M exactly; clustered then works in these.
+    options: the scheme's own keys of [sampling], such as `d` or `iterations`; others are refused.
     """
     if ":" in name:
         return OwnScheme(name, p, m, options)

@@ -1,4 +1,4 @@
-"""What a sampling scheme is: the cohort it draws, the methods a federation calls, and the checks on p and m."""
+"""What a sampling scheme is: the cohort it draws, the methods a federation calls, the checks on p and m."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Cohort:
 
 
 class Scheme:
-    """A rule that turns importances p and a cohort size m into (S_t, ω). The parent of every scheme in the registry.
+    """A rule that turns importances p and a cohort size m into (S_t, ω); parent of all in the registry.
 
-    A subclass has `draw(rng) -> Cohort` and, if it is unbiased, `law() -> Law`; a biased one has no attribute `law`.
-    Two kinds take more:
-    a scheme with probe = "norm" has `draw(rng, norms=u)` and `law(norms=u)`, u_i = ‖p_i Δ_i‖ of all n clients;
-    one with probe = "loss" has `draw(rng, candidates=c, losses=l)`, l the local losses at θᵗ of the clients in c.
+    A subclass has `draw(rng) -> Cohort` and, if it is unbiased, `law() -> Law`; a biased one has no `law`.
+    Two kinds look before they draw:
+    probe = "norm" has `draw(rng, norms=u)` and `law(norms=u)`, u_i = ‖p_i Δ_i‖ of all n clients;
+    probe = "loss" has `draw(rng, candidates=c, losses=l)`, l the local losses at θᵗ of the clients in c.
 
     p: (n,) float64, kept by reference, not copied. sizes: (n,) int64 with p_i = n_i / M exactly, or None.
     """
@@ -62,7 +62,7 @@ class Scheme:
         return self.law().inclusion
 
     def candidates(self, rng: Generator) -> Ints:
-        """The clients probed this round, sorted; called only if probe is not None. All n unless a scheme says less."""
+        """The clients probed this round, sorted: all n, unless a scheme says less. Only with a probe."""
         return np.arange(self.n, dtype=np.int64)
 
     def begin_round(self, t: int) -> None:
@@ -86,23 +86,19 @@ def check_importances(p: ArrayLike) -> Floats:
     """
     p = np.asarray(p, dtype=np.float64)
     if p.ndim != 1 or p.size == 0:
-        raise ConfigError(
-            f"sampling.importance: p has shape {p.shape}; give one number per client, n ≥ 1 of them"
-        )
+        raise ConfigError(f"sampling.importance: p has shape {p.shape}; give one number per client, n ≥ 1 of them")
     # NaN fails both comparisons below, and an infinity fails the second.
     if not p.min() >= 0:
         i = int(np.argmin(p))
         raise ConfigError(f"sampling.importance: p[{i}] = {p[i]}; importances must be finite and at least 0")
     total = float(p.sum())
     if not abs(total - 1) <= 1e-9:
-        raise ConfigError(
-            f"sampling.importance: p sums to {total!r}; importances must sum to 1, so divide them by it"
-        )
+        raise ConfigError(f"sampling.importance: p sums to {total!r}; importances must sum to 1, so divide them by it")
     return p
 
 
 def check_sizes(sizes: ArrayLike, n: int) -> Ints:
-    """The clients' sample counts as (n,) int64, once they are known to be non-negative integers, one per client."""
+    """The clients' sample counts as (n,) int64, once known to be non-negative integers, one per client."""
     given = np.asarray(sizes)
     if given.shape != (n,) or not np.issubdtype(given.dtype, np.integer) or given.min() < 0:
         raise ConfigError(f"sizes: must be {n} non-negative integers, one per client, as p is")

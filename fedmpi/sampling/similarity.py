@@ -21,11 +21,11 @@ LARGEST_N = 4096
 class ClusteredSimilarity(Scheme):
     """One draw from each of m clusters of clients with similar updates; ω_i = (count of i)/m.
 
-    Ward clustering of the clients' latest updates (zero for a client not seen yet), cut so that no group weighs more
-    than 1/m; the m heaviest groups start the m clusters, and the clients of the others are poured into the room left.
-    Whole numbers throughout, so E[ω_i] = p_i at every moment. Fraboni, Vidal, Kameni, Lorenzi: Clustered Sampling,
-    Algorithm 2. `sampling.distance` is "l2" (default), "l1" or "cosine"; `sampling.recluster_every` (default 1) says
-    every how many rounds the clusters are made anew.
+    Ward clustering of the clients' latest updates (zero for a client not seen yet), cut so that no group
+    weighs more than 1/m; the m heaviest groups start the m clusters, and the clients of the others are poured
+    into the room left. Whole numbers throughout, so E[ω_i] = p_i at every moment. Fraboni, Vidal, Kameni,
+    Lorenzi: Clustered Sampling, Algorithm 2. `sampling.distance` is "l2" (default), "l1" or "cosine";
+    `sampling.recluster_every` (default 1) says every how many rounds the clusters are made anew.
     """
 
     name = "clustered-similarity"
@@ -45,15 +45,13 @@ class ClusteredSimilarity(Scheme):
         super().__init__(p, m, sizes=sizes)
         if self.n > LARGEST_N:
             raise ConfigError(
-                f"data.n = {self.n}: scheme {self.name!r} compares all pairs of clients and takes at most {LARGEST_N}; "
-                "use 'clustered', which does not"
+                f"data.n = {self.n}: scheme {self.name!r} compares all pairs of clients and takes at most "
+                f"{LARGEST_N}; use 'clustered', which does not"
             )
         if distance not in DISTANCES:
             raise ConfigError(f"sampling.distance = {distance!r}: must be one of {', '.join(DISTANCES)}")
         if isinstance(recluster_every, bool) or not isinstance(recluster_every, int) or recluster_every < 1:
-            raise ConfigError(
-                f"sampling.recluster_every = {recluster_every!r}: must be an integer of at least 1"
-            )
+            raise ConfigError(f"sampling.recluster_every = {recluster_every!r}: must be an integer of at least 1")
         self.distance = distance
         self.recluster_every = recluster_every
         self._shares, self._M = shares_of(self)
@@ -88,7 +86,7 @@ class ClusteredSimilarity(Scheme):
 
     def _recluster(self) -> None:
         seen = sorted(self._latest)
-        # All clients not seen share one row of zeros, so that distances cost no more than the seen clients do.
+        # All clients not seen share one row of zeros, so that only the seen ones cost distances.
         rows = [self._latest[i] for i in seen] or [np.zeros(1, dtype=np.float32)]
         between = distances(np.stack([*rows, np.zeros_like(rows[0])]), self.distance)
         row = np.full(self.n, len(rows))
@@ -119,10 +117,10 @@ class ClusteredSimilarity(Scheme):
 
 
 def pour_groups(shares: Whole, M: int, m: int, group: Ints) -> ClusterTable:
-    """The table whose clusters are: whole ones of heavy clients, then the heaviest groups, topped up from the rest.
+    """The table with whole clusters for heavy clients, then the heaviest groups, topped up from the others.
 
-    A client with m p_i ≥ 1 fills ⌊m p_i⌋ clusters; what is left of everyone, less than M units each, is grouped.
-    shares: (n,) Python ints with sum M. group: (n,) labels; no group's leftovers exceed M.
+    A client with m p_i ≥ 1 fills ⌊m p_i⌋ clusters; what is left of everyone, less than M units each, is
+    grouped. shares: (n,) Python ints with sum M. group: (n,) labels; no group's leftovers exceed M.
     """
     whole, left = (m * shares) // M, (m * shares) % M
     clusters = [[(i, M)] for i in range(shares.size) for _ in range(whole[i])]

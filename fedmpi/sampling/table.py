@@ -17,13 +17,15 @@ Whole = NDArray[Any]
 """int64 where every number fits, else an object array of Python ints: the same code runs on both."""
 
 INT64_ROOM = 2**62
+EXACT_N = 100_000
+"""p without sizes is taken to the last bit for up to this many clients: Python ints take a second per 200,000."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterTable:
-    """m clusters of capacity M, laid end to end on [0, m M); cluster k is [k M, (k+1) M), r_ki = (units of i in it)/M.
+    """m clusters of capacity M, laid end to end: cluster k is [k M, (k+1) M), r_ki = (units of i in it)/M.
 
-    client: (s,) int64, whose segment it is. end: (s,) whole numbers, ascending, where it ends; the last is m M.
+    client: (s,) int64, whose segment it is. end: (s,) whole numbers, ascending, where it ends, at last m M.
     A segment may run through several clusters, and a client may own several segments.
     """
 
@@ -35,25 +37,23 @@ class ClusterTable:
     def draw(self, rng: Generator) -> Ints:
         """One client from each cluster, (m,) int64, by one search in one table.
 
-        Cluster k draws the owner of the point k M + u_k. u = rng.integers(0, M, size=m) if m M fits int64;
-        else u_k = ⌊w_k M / 2⁶⁴⌋ with w = rng.integers(0, 2⁶⁴, size=m, dtype=uint64).
+        u = rng.integers(0, C, size=m), and cluster k draws the owner of the point k C + u_k, where C = M. If m M
+        is beyond int64, C = ⌊2⁶²/m⌋ and segments end where ⌊end · C/M⌋ says: r_ki is then drawn to 1/C.
         """
-        if self.end.dtype == object:
-            words = rng.integers(0, 2**64, size=self.m, dtype=np.uint64, endpoint=False)
-            points: Whole = np.array(
-                [k * self.M + (int(w) * self.M >> 64) for k, w in enumerate(words)], dtype=object
-            )
-        else:
-            points = rng.integers(0, self.M, size=self.m) + self._cluster_start
+        points = rng.integers(0, self._C, size=self.m) + self._cluster_start
         return self.client[self._search.first_above(points)]
 
     @cached_property
+    def _C(self) -> int:
+        return self.M if self.end.dtype != object else INT64_ROOM // self.m
+
+    @cached_property
     def _cluster_start(self) -> Ints:
-        return np.arange(self.m, dtype=np.int64) * self.M
+        return np.arange(self.m, dtype=np.int64) * self._C
 
     @cached_property
     def _search(self) -> BlockSearch:
-        return BlockSearch(self.end)
+        return BlockSearch(self.end if self.end.dtype != object else (self.end * self._C // self.M).astype(np.int64))
 
     @cached_property
     def entries(self) -> tuple[Ints, Ints, Whole]:
@@ -81,29 +81,37 @@ class ClusterTable:
         return table
 
 
-def whole_shares(p: Floats) -> tuple[Whole, int]:
+def whole_shares(p: Floats, m: int) -> tuple[Whole, int]:
     """Whole numbers P and their sum M, exactly, with P_i/M within one ulp of p_i.
 
     Equal importances become ones, M = n. Otherwise every float64 is a whole number over a power of two, so p is
     taken over the common one, M = 2^b, and what their sum misses of M (the rounding of p) is spread over the
-    largest, no client giving or taking more than one ulp. Where that is not enough there are no such numbers;
+    clients, none giving or taking more than one ulp. Where that is not enough there are no such numbers;
     then M is the sum itself, and P_i/M is exactly p_i/Σp.
+
+    For more than EXACT_N clients P_i is p_i 2^b rounded, b such that m M fits int64, and the ulp is that of 2^−b.
     """
     if p.min() == p.max():
         return np.ones(p.size, dtype=np.int64), p.size
-    shares, ulps, M = _over_power_of_two(p)
+    shares, ulps, M = _over_power_of_two(p) if p.size <= EXACT_N else _rounded(p, 61 - m.bit_length())
     total = int(shares.sum())
     missing = M - total
     if abs(missing) > int(ulps.sum()):
         return shares, total
-    order = np.argsort(-p, kind="stable")
-    given = np.minimum(np.cumsum(ulps[order]), abs(missing))
-    shares[order] += np.diff(given, prepend=0) * (1 if missing > 0 else -1)
+    given = np.minimum(np.cumsum(ulps), abs(missing))
+    shares += np.diff(given, prepend=0) * (1 if missing > 0 else -1)
     return shares, M
 
 
+def _rounded(p: Floats, b: int) -> tuple[Whole, Whole, int]:
+    """(shares, ulps, M) in int64: p_i = shares_i/M within half an ulp of M = 2^b."""
+    shares = np.rint(np.ldexp(p, b)).astype(np.int64)
+    # A client of a single unit gives nothing, or it would never be drawn.
+    return shares, (shares > 1).astype(np.int64), 1 << b
+
+
 def _over_power_of_two(p: Floats) -> tuple[Whole, Whole, int]:
-    """(shares, ulps, M): p_i = shares_i/M exactly, and one ulp of p_i is ulps_i/M (0 for p_i = 0). Object arrays."""
+    """(shares, ulps, M), Python ints: p_i = shares_i/M exactly, one ulp of p_i is ulps_i/M (0 if p_i = 0)."""
     exponent = np.frexp(p)[1]
     exponent = np.where(p > 0, np.maximum(exponent - 53, -1074), 0)
     b = max(0, -int(exponent.min()))

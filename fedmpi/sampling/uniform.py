@@ -29,7 +29,7 @@ class Full(Scheme):
         return Cohort(np.arange(self.n, dtype=np.int64), self.p.copy())
 
     def law(self) -> Law:
-        """Var ω_i = 0, α = 0, N = n."""
+        """The law of full participation: Var ω_i = 0, α = 0, N = n."""
         return Law(
             p=self.p,
             var=np.zeros(self.n),
@@ -54,8 +54,9 @@ class Uniform(Scheme):
         return Cohort(clients, self.p[clients] * (self.n / self.m))
 
     def law(self) -> Law:
-        """Var ω_i = (n/m − 1) p_i²,  α = (n − m)/(m (n − 1)),  Var Σω = α (n Σp² − 1),  N = m.
+        """The law of uniform.  [FVKL, Appendix A]
 
+        Var ω_i = (n/m − 1) p_i²,  α = (n − m)/(m (n − 1)),  Var Σω = α (n Σp² − 1),  N = m
         A single client (n = m = 1) has no pair, so α is taken as 0.
         """
         n, m = self.n, self.m
@@ -77,7 +78,7 @@ class Uniform(Scheme):
 
 
 class Binomial(Scheme):
-    """Each client on its own with probability m/n, ω_i = (n/m) p_i if drawn.  [FVKL, Appendix A, "Binomial"]"""
+    """Each client on its own with probability m/n, ω_i = (n/m) p_i if drawn.  [FVKL, Appendix A]"""
 
     name = "binomial"
     summary = "each with probability m/n, weight (n/m) p_i; may draw nobody"
@@ -90,7 +91,10 @@ class Binomial(Scheme):
         return Cohort(clients, self.p[clients] * (self.n / self.m))
 
     def law(self) -> Law:
-        """Var ω_i = ((n − m)/m) p_i²,  α = 0,  Var Σω = ((n − m)/m) Σp²,  E N = m,  Var N = m − m²/n."""
+        """The law of binomial.  [FVKL, Appendix A]
+
+        Var ω_i = ((n − m)/m) p_i²,  α = 0,  Var Σω = ((n − m)/m) Σp²,  E N = m,  Var N = m − m²/n
+        """
         return independent(self.p, self.inclusion(), self.p * (self.n / self.m))
 
     def inclusion(self) -> Floats:

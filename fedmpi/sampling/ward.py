@@ -50,7 +50,7 @@ def ward_tree(distance: Floats) -> Ints:
         while True:
             top = chain[-1]
             near = int(np.argmin(D[top]))
-            # A tie goes to the one we came from, or two equally near neighbours would send the chain in circles.
+            # A tie goes to the one we came from, or equally near neighbours would send the chain in circles.
             if len(chain) > 1 and D[top, chain[-2]] <= D[top, near]:
                 break
             chain.append(near)
@@ -59,9 +59,7 @@ def ward_tree(distance: Floats) -> Ints:
         live = size > 0
         live[[a, b]] = False
         c = size[live]
-        merged = ((size[a] + c) * D[a, live] + (size[b] + c) * D[b, live] - c * D[a, b]) / (
-            size[a] + size[b] + c
-        )
+        merged = ((size[a] + c) * D[a, live] + (size[b] + c) * D[b, live] - c * D[a, b]) / (size[a] + size[b] + c)
         D[b, live] = D[live, b] = merged
         D[a, :] = D[:, a] = np.inf
         size[b] += size[a]

@@ -1,4 +1,4 @@
-"""The theory of the paper as numbers: bounds, the corollary, exact quadratic runs, and checks of what was drawn.  [FVKL]
+"""The theory of the paper as numbers: bounds, the corollary, exact quadratic runs, checks of what was drawn.
 
 The laws themselves (Σ, γ, α, Var Σω, N) are in fedmpi.sampling: every scheme's `law()`.
 """

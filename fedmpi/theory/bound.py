@@ -1,11 +1,12 @@
 """Theorem 1 with explicit constants: a bound on (1/T) Σ_t E‖∇L(θᵗ)‖², and the step sizes it holds for.
 
-The constants are those at the end of the proof of the intermediary theorem [FVKL, Appendix B]. Two corrections:
+The constants are those at the end of the proof of the intermediary theorem [FVKL, Appendix B],
+with two corrections:
 
 - Its last display mixes D, E with D′, E′; here all of A–E are divided by 1 − Ω.
-- Its Ω is too small by a factor 4. Collecting the coefficients of ‖∇L‖² in the display before gives
-  −½ + ¼ + (3/2) L η̃ β² Σγ_i a_i² / K_eff, and this equals −¼ (1 − Ω) only for Ω = 6 L η̃ β² Σγ_i a_i² / K_eff.
-  (The text has 3/2 in Ω, and so 3 instead of 12 in the condition Ω ≤ ½.)
+- Its Ω is too small by a factor 4. With G = L η̃ β² Σγ_i a_i² / K_eff, the coefficients of ‖∇L‖² add up to
+  −½ + ¼ + (3/2) G, and this equals −¼ (1 − Ω) only for Ω = 6 G. (The text has Ω = (3/2) G, and so 3 instead
+  of 12 in the condition Ω ≤ ½.)
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ class Problem:
         if not 1 <= self.beta2 < math.inf:
             raise ConfigError(f"beta2 = {self.beta2}: must be at least 1, which identical clients have")
         if self.eta_l * self.mu > 1:
-            raise ConfigError(
-                f"mu = {self.mu}: eta_l · mu must be at most 1, so at most {1 / self.eta_l:g} here"
-            )
+            raise ConfigError(f"mu = {self.mu}: eta_l · mu must be at most 1, so at most {1 / self.eta_l:g} here")
 
     @property
     def a(self) -> Floats:
@@ -130,7 +129,8 @@ def bound(problem: Problem, law: Law, m: int) -> Bound:
 
     A = (m/K_eff) ‖a‖₂² Σ_i (Var ω_i + p_i²),  B = ‖a‖₂² − a_{K−1}²,  C = ‖a‖₁ (‖a‖₁ − a_{K−1}),
     D = C γ/K_eff,  E = ‖a‖₁² γ/K_eff,  R = 2 η_l² L² C. m cancels in A/m.
-    A clustered law has no α: its γ and α are MD's, 1/m, and only A sees its variances.  [FVKL, Corollary for Clustered]
+
+    A clustered law has no α: its γ and α are MD's, 1/m, and only A sees its variances  [FVKL, Appendix B.6].
     (There the text calls D and E "E" and "F", and says A is smaller than "for Clustered" where it means MD.)
     """
     eta_l, L, a = problem.eta_l, problem.L, problem.a

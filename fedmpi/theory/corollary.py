@@ -11,7 +11,7 @@ from fedmpi.sampling import check_importances
 from fedmpi.sampling.law import Floats
 
 ROUNDING = 1e-12
-"""Σp² of n rounded floats may miss its exact value by this much, relatively; p_i = 1/n with m = 1 is an equality."""
+"""Relative error allowed to a Σp² of rounded floats: p_i = 1/n with m = 1 is an equality."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ def corollary(p: ArrayLike, m: int) -> Corollary:
 
 
 def one_heavy_client(n: int, m: Floats) -> tuple[Floats, Floats]:
-    """The p_1 between which uniform beats MD, for each m, when the other n − 1 ≥ 1 clients share 1 − p_1 equally.
+    """The two p_1 between which uniform beats MD, for each m, if the others share 1 − p_1 equally; n ≥ 2.
 
-    p_1² + (1 − p_1)²/(n−1) = 1/(n−m+1)  ⇔  p_1 = 1/n ± √((m−1)(n−1)/(n−m+1))/n. Both (len(m),), cut to [0, 1].
+    p_1² + (1 − p_1)²/(n−1) = 1/(n−m+1)  ⇔  p_1 = 1/n ± √((m−1)(n−1)/(n−m+1))/n
+    Both have the shape of m and are cut to [0, 1].
     """
     half = np.sqrt((m - 1) * (n - 1) / (n - m + 1)) / n
     return np.clip(1 / n - half, 0, 1), np.clip(1 / n + half, 0, 1)

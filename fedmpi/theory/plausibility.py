@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fedmpi.sampling.law import Floats, Law
 
 FALSE_ALARM = 1e-3
-"""How often a run whose draws follow the law is called implausible, over all its checks together, at most about."""
+"""About how often, at most, a run whose draws follow the law is called implausible, over all its checks."""
 FEWEST_ROUNDS = 30
 """Means and variances of fewer rounds are reported but not judged: their distribution is not yet normal."""
 
@@ -21,8 +21,8 @@ FEWEST_ROUNDS = 30
 class Check:
     """One quantity of the run against the law.
 
-    low, high: a 95 % confidence interval around `observed`. p_value: the chance of a deviation as large under the
-    law, or an upper bound on it; 1 where nothing is judged.
+    low, high: a 95 % confidence interval around `observed`. p_value: the chance of a deviation as large under
+    the law, or an upper bound on it; 1 where nothing is judged.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Plausibility:
 def plausibility(law: Law, N: ArrayLike, sum_omega: ArrayLike, counts: ArrayLike) -> Plausibility:
     """The run's mean and variance of Σω and N, and every client's number of rounds, against the law.
 
-    N, sum_omega: (T,), per round. counts: (n,), in how many of the T rounds each client took part. Rounds are taken
-    as independent draws from one law. With k checks in all, one fails below FALSE_ALARM/k (Bonferroni).
+    N, sum_omega: (T,), per round. counts: (n,), in how many of the T rounds each client took part. Rounds are
+    taken as independent draws from one law. With k checks in all, one fails below FALSE_ALARM/k (Bonferroni).
     """
     N, sum_omega = np.asarray(N, dtype=np.float64), np.asarray(sum_omega, dtype=np.float64)
     counts = np.asarray(counts, dtype=np.float64)
@@ -89,9 +89,7 @@ def inclusion_p_values(counts: Floats, T: int, inclusion: Floats) -> Floats:
     """
     f, q = counts / T, np.clip(inclusion, 0.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        kl = np.where(f > 0, f * np.log(f / q), 0.0) + np.where(
-            f < 1, (1 - f) * np.log((1 - f) / (1 - q)), 0.0
-        )
+        kl = np.where(f > 0, f * np.log(f / q), 0.0) + np.where(f < 1, (1 - f) * np.log((1 - f) / (1 - q)), 0.0)
     p_values: Floats = np.minimum(1.0, 2 * np.exp(-T * kl))
     return p_values
 
@@ -131,9 +129,7 @@ def _variance(name: str, x: Floats, expected: float | None) -> Check:
 
 def _constant(name: str, observed: float, expected: float, deviation: float) -> Check:
     """A quantity the law fixes: any deviation beyond rounding is impossible, at any number of rounds."""
-    return Check(
-        name, observed, expected, observed, observed, 1.0 if deviation < 1e-9 * max(1.0, expected) else 0.0
-    )
+    return Check(name, observed, expected, observed, observed, 1.0 if deviation < 1e-9 * max(1.0, expected) else 0.0)
 
 
 def _two_sided(deviation: float, error: float, T: int) -> float:

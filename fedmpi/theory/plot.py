@@ -10,7 +10,7 @@ from fedmpi.theory.corollary import one_heavy_client
 
 
 def plot_region(n: int, file: Path) -> None:
-    """Writes to `file` the region of (m, p_1) where uniform has the better guarantee, the others sharing 1 − p_1."""
+    """Writes to `file` the (m, p_1) where uniform has the better guarantee, the others sharing 1 − p_1."""
     from matplotlib.figure import Figure
 
     m = np.arange(1, n + 1, dtype=np.float64)

@@ -29,13 +29,13 @@ def expected_squared_error(
 ) -> Floats:
     """E‖θᵗ − θ*‖² for t = 0 … T, shape (T+1,), exactly; θ* = Σ_i p_i θ_i*.
 
-    With e = θ − θ*, b_i = θ_i* − θ* and c = η_g φ, one round is e⁺ = (1 − c Σω) e + c Σ_i ω_i b_i. The draw does
-    not depend on e and Σ p_i b_i = 0, so
+    With e = θ − θ*, b_i = θ_i* − θ* and c = η_g φ, one round is e⁺ = (1 − c Σω) e + c Σ_i ω_i b_i. The draw
+    does not depend on e and Σ p_i b_i = 0, so
 
     E e⁺    = (1 − c) E e
     E‖e⁺‖² = [(1 − c)² + c² Var Σω] E‖e‖² − 2c² ⟨Σ_i Cov(ω_i, Σω) b_i, E e⟩ + c² E‖Σ_i (ω_i − p_i) b_i‖².
 
-    The last expectation is Lemma 1 where there is an α [FVKL, Lemma 1], and clustered's own covariance where not.
+    The last expectation is [FVKL, Lemma 1] where there is an α, and clustered's own covariance where not.
     minima: (n, d) float64, the θ_i*. theta0: (d,) float64.
     """
     minima = np.asarray(minima, dtype=np.float64)
@@ -58,10 +58,8 @@ def contraction(law: Law, c: float) -> float:
     return (1 - c) ** 2 + c**2 * law.var_sum
 
 
-def plateau(
-    law: Law, minima: ArrayLike, *, eta_l: float, K: int, eta_g: float = 1.0, mu: float = 0.0
-) -> float:
-    """lim E‖θᵗ − θ*‖² = c² E‖Σ(ω_i − p_i) b_i‖² / (1 − contraction); infinite if the run does not converge."""
+def plateau(law: Law, minima: ArrayLike, *, eta_l: float, K: int, eta_g: float = 1.0, mu: float = 0.0) -> float:
+    """The limit of E‖θᵗ − θ*‖², c² E‖Σ(ω_i − p_i) b_i‖²/(1 − contraction); infinite if the run diverges."""
     minima = np.asarray(minima, dtype=np.float64)
     c = eta_g * local_contraction(eta_l, K, mu)
     factor = contraction(law, c)

@@ -18,7 +18,7 @@ SCALAR_BYTES = 8
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One scheme for given p and m: its law, its bound and what a round moves. bytes: logical, down and up."""
+    """One scheme for given p and m: its law, its bound, and the logical bytes of a round, down and up."""
 
     scheme: str
     law: Law
@@ -52,8 +52,8 @@ def survey(
 ) -> Survey:
     """Every unbiased scheme of the registry that is feasible for p and m, in the registry's order.
 
-    theta_bytes: |θ|; a round moves N |θ| down and N |θ| up, E N of them. The schemes that train first move n |θ| down
-    and their scalars up as well; their law is shown for updates of equal norm, u_i = p_i.
+    theta_bytes: |θ|. A round moves N |θ| down and N |θ| up; with a scheme that trains first, n |θ| down,
+    and its scalars up as well, and the law is shown for updates of equal norm, u_i = p_i.
     """
     p = check_importances(p)
     rows: list[Row] = []
@@ -107,15 +107,15 @@ def recommend(p: ArrayLike, m: int, table: Survey) -> Recommendation:
 def _why_uniform(test: Corollary) -> str:
     return (
         f"Σp² = {test.sum_p2:.6g} ≤ 1/(n−m+1) = {test.threshold:.6g}, so by the corollary uniform has "
-        f"Σ = {test.Sigma_uniform:.4g} ≤ {test.Sigma_md:.4g} and γ = {test.gamma_uniform:.4g} ≤ {test.gamma_md:.4g} "
-        "of md; and it draws exactly m clients in O(m) without any table."
+        f"Σ = {test.Sigma_uniform:.4g} ≤ {test.Sigma_md:.4g} and γ = {test.gamma_uniform:.4g} ≤ "
+        f"{test.gamma_md:.4g} of md; and it draws exactly m clients in O(m) without any table."
     )
 
 
 def _why_not_uniform(test: Corollary) -> str:
     return (
-        f"Σp² = {test.sum_p2:.6g} > 1/(n−m+1) = {test.threshold:.6g}, so by the corollary md has the better guarantee "
-        f"than uniform (Σ = {test.Sigma_md:.4g} against {test.Sigma_uniform:.4g})."
+        f"Σp² = {test.sum_p2:.6g} > 1/(n−m+1) = {test.threshold:.6g}, so by the corollary md has the better "
+        f"guarantee than uniform (Σ = {test.Sigma_md:.4g} against {test.Sigma_uniform:.4g})."
     )
 
 
@@ -126,31 +126,27 @@ _CLUSTERED_NEVER_WORSE = (
 
 
 def _remarks(p: Floats, table: Survey, choice: str) -> list[str]:
-    """What else the table shows: a competitor's lower Σ, the reach of the bound, feasibility, the cost of a draw."""
+    """What else the table shows: a lower Σ elsewhere, where the bound misleads, feasibility, cost."""
     remarks = []
     chosen, clustered = table.row(choice), table.row("clustered")
     if chosen and clustered and choice == "uniform":
         if clustered.law.Sigma < chosen.law.Sigma * (1 - 1e-9):
             remarks.append(
-                f"Clustered has a still lower Σ = {clustered.law.Sigma:.4g} and weights that sum to 1, though its proven γ "
-                "is md's: try both."
+                f"Clustered has a still lower Σ = {clustered.law.Sigma:.4g} and weights that sum to 1, "
+                "though its proven γ is md's: try both."
             )
         elif chosen.law.var_sum < 1e-12:
             remarks.append("With equal importances clustered does the same as uniform.")
     for row in (table.row("binomial"), table.row("poisson")):
         if chosen and row and row.bound.total < chosen.bound.total:
             remarks.append(
-                f"The bound of {row.scheme} is lower only because Theorem 1 drops the gain of α > 0: its Σω varies, "
-                f"with variance {row.law.var_sum:.4g}, and so does N."
+                f"The bound of {row.scheme} is lower only because Theorem 1 drops the gain of α > 0: its Σω "
+                f"varies, with variance {row.law.var_sum:.4g}, and so does N."
             )
     if "poisson" in table.left_out:
         remarks.append(f"Poisson cannot be used here: p_max = {p.max():.4g}.")
     if p.size >= 100_000:
-        remarks.append(
-            "At this n any scheme but optimal draws in about a millisecond: the tables are built once."
-        )
+        remarks.append("At this n any scheme but optimal draws in about a millisecond: the tables are built once.")
     if chosen and not chosen.bound.holds:
-        remarks.append(
-            f"The bound is proved only for η_l ≤ {chosen.bound.largest_eta_l:.3g}; beyond that the comparison is a guide."
-        )
+        remarks.append(f"The bound is proved only for η_l ≤ {chosen.bound.largest_eta_l:.3g}; here it is only a guide.")
     return remarks

@@ -139,7 +139,8 @@ def test_draws_follow_the_law(name: str, kind: str, n: int, m: int) -> None:
     omega, N = np.zeros((R, n)), np.zeros(R)
     for r in range(R):
         cohort = scheme.draw(rng)
-        assert cohort.clients.dtype == np.int64 and cohort.omega.dtype == np.float64
+        assert cohort.clients.dtype == np.int64
+        assert cohort.omega.dtype == np.float64
         assert (np.diff(cohort.clients) > 0).all()
         omega[r, cohort.clients] = cohort.omega
         N[r] = len(cohort)
@@ -170,11 +171,13 @@ def test_optimal_draws_follow_their_law() -> None:
             omega[r, cohort.clients] = cohort.omega
             N[r] = len(cohort)
         top = omega.max()
-        assert law.p[1] == 0 and within(omega.mean(axis=0), omega, law.p, top)
+        assert law.p[1] == 0
+        assert within(omega.mean(axis=0), omega, law.p, top)
         products = (omega - law.p)[:, :, None] * (omega - law.p)[:, None, :]
         assert within(products.mean(axis=0), products, law.cov_matrix(), top**2)
         assert law.var_N is not None
-        assert within(N.mean(), N, np.float64(law.mean_N), 1) and N.var() == pytest.approx(law.var_N, rel=0.1)
+        assert within(N.mean(), N, np.float64(law.mean_N), 1)
+        assert N.var() == pytest.approx(law.var_N, rel=0.1)
 
 
 def test_md_var_N_at_a_size_where_digits_could_be_lost() -> None:

@@ -69,7 +69,8 @@ def test_aocs_converges_to_the_optimum_and_never_exceeds_m(case: str, m: int) ->
     u = norms(case, 30, 4)
     for iterations in (0, 1, 4, 100):
         q = approximate_q(u, m, iterations)
-        assert q.sum() <= m * (1 + 1e-12) and ((q >= 0) & (q <= 1)).all()
+        assert q.sum() <= m * (1 + 1e-12)
+        assert ((q >= 0) & (q <= 1)).all()
     assert np.allclose(q, optimal_q(u, m), rtol=1e-9)
 
 
@@ -78,7 +79,8 @@ def test_the_rule_for_zeros() -> None:
     assert optimal_q(np.array([0, 3.0, 0, 1.0]), 2).tolist() == [0, 1, 0, 1]
     assert optimal_q(np.array([0, 1.0, 1.0, 1.0, 1.0]), 2).tolist() == [0, 0.5, 0.5, 0.5, 0.5]
     cohort = make_scheme("optimal", p=[0.5, 0.5], m=1).draw(np.random.default_rng(0), norms=[0.0, 0.0])
-    assert len(cohort) == 0 and cohort.clients.dtype == np.int64
+    assert len(cohort) == 0
+    assert cohort.clients.dtype == np.int64
 
 
 def test_equal_norms_make_it_binomial_and_scale_does_not_matter() -> None:
@@ -92,7 +94,8 @@ def test_equal_norms_make_it_binomial_and_scale_does_not_matter() -> None:
 def test_what_the_federation_reads() -> None:
     optimal, approx = (make_scheme(name, p=np.full(6, 1 / 6), m=2) for name in ("optimal", "optimal-approx"))
     assert optimal.probe == approx.probe == "norm"
-    assert optimal.scalars_per_client == 1 and approx.scalars_per_client == 9
+    assert optimal.scalars_per_client == 1
+    assert approx.scalars_per_client == 9
     assert make_scheme("optimal-approx", p=[0.5, 0.5], m=1, iterations=2).scalars_per_client == 5
     assert optimal.inclusion().tolist() == [1] * 6
     assert optimal.candidates(np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4, 5]

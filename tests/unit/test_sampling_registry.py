@@ -17,9 +17,12 @@ def test_every_scheme_says_what_it_is() -> None:
         "optimal", "optimal-approx", "fedavg", "power-of-choice",
     ]  # fmt: skip
     for name, cls in SCHEMES.items():
-        assert cls.name == name and cls.summary and "\n" not in cls.summary
+        assert cls.name == name
+        assert cls.summary
+        assert "\n" not in cls.summary
         scheme = make_scheme(name, p=np.full(5, 0.2), m=2)
-        assert scheme.inclusion().shape == (5,) and (scheme.inclusion() <= 1).all()
+        assert scheme.inclusion().shape == (5,)
+        assert (scheme.inclusion() <= 1).all()
         assert hasattr(scheme, "law") != scheme.biased
         assert ("biased" in cls.summary) == scheme.biased
         if name != "clustered-similarity":
@@ -56,10 +59,7 @@ def test_bad_importances(p: list[float], message: str) -> None:
     ],
 )
 def test_bad_m(name: str, m: int, message: str) -> None:
-    p = np.arange(1, 11) / 55
-    p[-1], p[0] = p[-1] - 2 / 55, p[0] + 2 / 55
-    p[7] = 8 / 55
-    p[8], p[6] = 8 / 55, 8 / 55
+    p = np.array([3, 2, 3, 4, 5, 6, 8, 8, 8, 8]) / 55
     with pytest.raises(ConfigError, match=message):
         make_scheme(name, p=p, m=m)
 
@@ -136,13 +136,18 @@ def test_a_scheme_of_ones_own_from_the_current_directory(own: str) -> None:
     scheme = make_scheme(f"{own}:First", p=p, m=3, shift=1)
     cohort = scheme.draw(np.random.default_rng(0))
     assert isinstance(cohort, Cohort)
-    assert cohort.clients.tolist() == [1, 2, 3] and cohort.clients.dtype == np.int64
+    assert cohort.clients.tolist() == [1, 2, 3]
+    assert cohort.clients.dtype == np.int64
     assert cohort.omega.tolist() == [2, 1.5, 1]
-    assert scheme.name == f"{own}:First" and scheme.summary == "the first m"
-    assert not hasattr(scheme, "law") and not scheme.biased and scheme.probe is None
+    assert scheme.name == f"{own}:First"
+    assert scheme.summary == "the first m"
+    assert not hasattr(scheme, "law")
+    assert not scheme.biased
+    assert scheme.probe is None
     assert scheme.inclusion().tolist() == pytest.approx([0.6] * 5)
     with_law = make_scheme(f"{own}:WithLaw", p=p, m=3)
-    assert with_law.biased and with_law.law().gamma == pytest.approx(1 / 3)
+    assert with_law.biased
+    assert with_law.law().gamma == pytest.approx(1 / 3)
     assert np.allclose(with_law.inclusion(), 1 - 0.8**3)
 
 
@@ -165,7 +170,8 @@ def test_wrong_cohorts_are_refused(own: str, clients: list, omega: list, message
     scheme = make_scheme(f"{own}:Returns", p=np.full(5, 0.2), m=2, clients=clients, omega=omega)
     with pytest.raises(ConfigError, match=message) as refused:
         scheme.draw(np.random.default_rng(0))
-    assert f"{own}:Returns" in str(refused.value) and "\n" not in str(refused.value)
+    assert f"{own}:Returns" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_empty_cohort_is_a_cohort(own: str) -> None:
@@ -176,7 +182,10 @@ def test_an_empty_cohort_is_a_cohort(own: str) -> None:
 
 def test_classes_that_cannot_be_used(own: str) -> None:
     for spec, message in [
-        ("no_such_module_here:X", r"sampling\.scheme = 'no_such_module_here:X': no module 'no_such_module_here'"),
+        (
+            "no_such_module_here:X",
+            r"sampling\.scheme = 'no_such_module_here:X': no module 'no_such_module_here'",
+        ),
         (f"{own}:Missing", "has no class 'Missing' with a draw method"),
         (f"{own}:NoDraw", "has no class 'NoDraw' with a draw method"),
         (f"{own}:NoM", r"__init__ must take \(p, m"),
@@ -196,7 +205,8 @@ def test_fedavg_renormalises_and_so_is_biased() -> None:
         assert cohort.omega.sum() == pytest.approx(1)
         mean[cohort.clients] += cohort.omega / 4000
     # P(0 drawn) = ½ and it then weighs 7/8: E[ω_0] = 0.4375, with a standard error of 0.007.
-    assert mean[0] == pytest.approx(0.4375, abs=0.035) and abs(mean[0] - p[0]) > 0.2
+    assert mean[0] == pytest.approx(0.4375, abs=0.035)
+    assert abs(mean[0] - p[0]) > 0.2
     nothing = make_scheme("fedavg", p=[1.0, 0.0], m=1)
     assert all(np.isfinite(nothing.draw(rng).omega).all() for _ in range(20))
 
@@ -205,9 +215,11 @@ def test_power_of_choice_takes_the_largest_losses() -> None:
     scheme = make_scheme("power-of-choice", p=np.full(10, 0.1), m=2, d=5)
     rng = np.random.default_rng(0)
     candidates = scheme.candidates(rng)
-    assert candidates.size == 5 and (np.diff(candidates) > 0).all()
+    assert candidates.size == 5
+    assert (np.diff(candidates) > 0).all()
     cohort = scheme.draw(rng, candidates=candidates, losses=np.array([1.0, 5.0, np.nan, 5.0, 2.0]))
-    assert cohort.clients.tolist() == [candidates[1], candidates[3]] and cohort.omega.tolist() == [0.5, 0.5]
+    assert cohort.clients.tolist() == [candidates[1], candidates[3]]
+    assert cohort.omega.tolist() == [0.5, 0.5]
     tied = scheme.draw(rng, candidates=candidates, losses=np.ones(5))
     assert tied.clients.tolist() == candidates[:2].tolist()
     assert make_scheme("power-of-choice", p=np.full(10, 0.1), m=2).d == 4

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedmpi.errors import ConfigError
 from fedmpi.sampling import make_scheme, search
-from fedmpi.sampling.table import whole_shares
+from fedmpi.sampling.table import EXACT_N, ClusterTable, whole_shares
 from fedmpi.sampling.ward import cut_by_weight, distances, ward_tree
 
 scipy_hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
@@ -26,7 +26,8 @@ def test_sums_hold_exactly_from_sizes(sizes: list[int], m: int) -> None:
     M = sum(sizes)
     scheme = make_scheme("clustered", p=np.array(sizes) / M, m=m, sizes=sizes)
     table = scheme.tables()
-    assert table.shape == (m, len(sizes)) and (table >= 0).all()
+    assert table.shape == (m, len(sizes))
+    assert (table >= 0).all()
     assert table.sum(axis=1).tolist() == [M] * m
     assert table.sum(axis=0).tolist() == [m * size for size in sizes]
     assert scheme.table.entries[2].size <= len(sizes) + m
@@ -41,7 +42,7 @@ def test_sums_hold_exactly_from_sizes(sizes: list[int], m: int) -> None:
 )
 def test_sums_hold_exactly_from_p_within_one_ulp(raw: list[float], m: int) -> None:
     p = np.array(raw) / np.sum(raw)
-    shares, M = whole_shares(p)
+    shares, M = whole_shares(p, m)
     assert sum(shares.tolist()) == M
     exact = [Fraction(x) for x in p.tolist()]
     ulps = [Fraction(np.spacing(x)) if x else 0 for x in p.tolist()]
@@ -56,15 +57,41 @@ def test_sums_hold_exactly_from_p_within_one_ulp(raw: list[float], m: int) -> No
 
 def test_p_that_misses_one_by_more_than_its_rounding_is_divided_by_its_sum() -> None:
     p = np.array([0.5, 0.3, 0.2]) * (1 + 5e-10)
-    shares, M = whole_shares(p)
+    shares, M = whole_shares(p, 2)
     assert sum(shares.tolist()) == M
     assert Fraction(shares[1], M) == Fraction(p[1]) / sum(Fraction(x) for x in p)
+
+
+def test_a_large_federation_without_sizes_is_still_summed_exactly() -> None:
+    n, m = EXACT_N + 1, 1000
+    p = np.random.default_rng(0).dirichlet(np.full(n, 0.5))
+    scheme = make_scheme("clustered", p=p, m=m)
+    cluster, client, units = scheme.table.entries
+    assert units.dtype == np.int64
+    M = scheme.table.M
+    assert (np.bincount(cluster, weights=units.astype(float)) == M).all()
+    column = np.zeros(n, dtype=np.int64)
+    np.add.at(column, client, units)
+    assert (column % m == 0).all()
+    assert np.abs(column / m / M - p).max() <= 2 / M
+
+
+def test_draws_of_a_table_beyond_int64_follow_it() -> None:
+    """M of 200 bits: the points are drawn to 1/C of a cluster, and every segment gets its share."""
+    M = 1 << 200
+    table = ClusterTable(2, M, np.array([0, 1, 2]), np.array([M // 4, M + M // 2, 2 * M], dtype=object))
+    rng = np.random.default_rng(0)
+    drawn = np.array([table.draw(rng) for _ in range(4000)])
+    # P(0), P(1) in cluster 0 are ¼, ¾; P(1), P(2) in cluster 1 are ½: standard errors below 0.008.
+    assert np.bincount(drawn[:, 0], minlength=3) / 4000 == pytest.approx([0.25, 0.75, 0], abs=0.035)
+    assert np.bincount(drawn[:, 1], minlength=3) / 4000 == pytest.approx([0, 0.5, 0.5], abs=0.04)
 
 
 def test_equal_importances_sit_in_one_cluster_each() -> None:
     for sizes in (None, np.full(12, 7)):
         table = make_scheme("clustered", p=np.full(12, 1 / 12), m=4, sizes=sizes).tables()
-        assert ((table > 0).sum(axis=0) == 1).all() and ((table > 0).sum(axis=1) == 3).all()
+        assert ((table > 0).sum(axis=0) == 1).all()
+        assert ((table > 0).sum(axis=1) == 3).all()
 
 
 def test_a_heavy_client_fills_whole_clusters() -> None:
@@ -139,9 +166,10 @@ def test_similarity_is_unbiased_at_every_moment(sizes: list[int], m: int, seed: 
 
 
 def test_similar_clients_share_a_cluster() -> None:
-    """Three kinds of update, m = 3, equal p: each cluster holds one kind, whatever the order of the clients."""
+    """Three kinds of update, m = 3, equal p: each cluster holds one kind, in whatever order."""
     kind = np.array([0, 1, 2, 1, 0, 2, 2, 1, 0])
-    updates = np.eye(3, dtype=np.float32)[kind] + 0.01 * np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    noise = 0.01 * np.random.default_rng(0).normal(size=(9, 3))
+    updates = (np.eye(3)[kind] + noise).astype(np.float32)
     for metric in ("l1", "l2", "cosine"):
         scheme = make_scheme("clustered-similarity", p=np.full(9, 1 / 9), m=3, distance=metric)
         scheme.observe(np.arange(9), updates)

@@ -36,7 +36,7 @@ def test_constants_and_terms_from_their_definitions(problem: Problem, name: str)
     assert [found.K_eff, found.A, found.B, found.C, found.D, found.E, found.Omega] == pytest.approx(
         [K_eff, A, B, C, D, E, Omega]
     )
-    assert found.R == pytest.approx(2 * problem.eta_l**2 * problem.L**2 * C)
+    assert pytest.approx(2 * problem.eta_l**2 * problem.L**2 * C) == found.R
     L, s2, k2 = problem.L, problem.sigma2, problem.kappa2
     total = (
         4 * problem.gap / (eta * K_eff * problem.T)
@@ -55,11 +55,11 @@ def test_sgd_constants_of_the_main_text() -> None:
     law = make_scheme("uniform", p=P, m=2).law()
     found = bound(SGD, law, 2)
     expected = [2 * (law.Sigma + P @ P), 5, 30, 5 * law.gamma, 6 * law.gamma]
-    assert [found.A, found.B, found.C, found.D, found.E] == pytest.approx(expected)
+    assert pytest.approx(expected) == [found.A, found.B, found.C, found.D, found.E]
 
 
 def test_omega_makes_the_coefficients_of_the_gradient_add_up() -> None:
-    """The proof's −½ + Rβ²/(2(1−R)) + (L η̃/K_eff)(1/(1−R)) Σγ_i a_i² β² is at most −¼(1−Ω): with 6, not with 3/2."""
+    """The proof's −½ + Rβ²/(2(1−R)) + (L η̃/K_eff)(1/(1−R)) Σγ_i a_i² β² ≤ −¼(1−Ω): with 6, not with 3/2."""
     law = make_scheme("md", p=P, m=2).law()
     R = 1 / (2 * SGD.beta2 + 1)
     sampled = SGD.L * SGD.eta_l * SGD.eta_g * law.gamma * SGD.K * SGD.beta2
@@ -76,7 +76,9 @@ def test_largest_eta_l_is_where_each_condition_turns(name: str, mu: float) -> No
     assert [c.name for c in conditions] == ["drift", "descent", "sampling"]
     for k, condition in enumerate(conditions):
         if condition.largest_eta_l == np.inf:
-            assert name == "full" and condition.name == "sampling" and mu == 0
+            assert name == "full"
+            assert condition.name == "sampling"
+            assert mu == 0
             continue
 
         def left(eta_l: float, k: int = k) -> float:
@@ -95,16 +97,21 @@ def test_largest_eta_l_is_where_each_condition_turns(name: str, mu: float) -> No
 def test_a_step_too_large_is_told_and_the_bound_becomes_infinite() -> None:
     law = make_scheme("md", p=P, m=2).law()
     large = bound(dataclasses.replace(SGD, eta_l=1.0), law, 2)
-    assert not large.holds and large.total == np.inf and large.Omega > 1
+    assert not large.holds
+    assert large.total == np.inf
+    assert large.Omega > 1
     assert all(not c.holds and c.left > 1 for c in large.conditions)
     fits = bound(dataclasses.replace(SGD, eta_l=large.largest_eta_l * (1 - 1e-9)), law, 2)
-    assert fits.holds and fits.Omega <= 0.5 and np.isfinite(fits.total)
+    assert fits.holds
+    assert fits.Omega <= 0.5
+    assert np.isfinite(fits.total)
 
 
 def test_clustered_bound_is_below_mds_by_its_variances_alone() -> None:
     md, clustered = (bound(SGD, make_scheme(name, p=P, m=2).law(), 2) for name in ("md", "clustered"))
-    assert clustered.A < md.A and clustered.total < md.total
-    assert [clustered.B, clustered.C, clustered.D, clustered.E] == pytest.approx([md.B, md.C, md.D, md.E])
+    assert clustered.A < md.A
+    assert clustered.total < md.total
+    assert pytest.approx([md.B, md.C, md.D, md.E]) == [clustered.B, clustered.C, clustered.D, clustered.E]
     assert [c.left for c in clustered.conditions] == pytest.approx([c.left for c in md.conditions])
 
 

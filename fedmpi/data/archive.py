@@ -1,0 +1,89 @@
+"""Reading archives that others made: never extracted by name, never more than a set size, nothing but plain files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from fedmpi.errors import DataError
+
+MOST_MEMBERS = 1000
+BLOCK = 1 << 20
+
+
+def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the wanted files of a .tar.gz, in its order, read straight from it.
+
+    Refused, before anything of it is kept: names that lead out of a folder, links and devices, more than 1,000
+    members, a name twice, and more than `most_bytes` when unpacked (counted while unpacking, so a bomb costs no more).
+    """
+    seen: set[str] = set()
+    try:
+        with gzip.open(path, "rb") as unpacked:
+            bounded = Bounded(unpacked, most_bytes, path)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+                for member in archive:
+                    check_member(path, member, seen, most_bytes)
+                    if not member.isfile() or not wanted(member.name):
+                        continue
+                    file = archive.extractfile(member)
+                    content = file.read() if file else b""
+                    if len(content) != member.size:
+                        raise DataError(f"{path}: '{member.name}' is cut short; get the archive again")
+                    yield member.name, content
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
+        raise DataError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from None
+
+
+def check_member(path: Path, member: tarfile.TarInfo, seen: set[str], most_bytes: int) -> None:
+    name = member.name
+    if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts or ":" in name:
+        raise DataError(f"{path}: refused, because its member {name!r} leads out of the archive")
+    if not (member.isfile() or member.isdir()):
+        raise DataError(f"{path}: refused, because its member {name!r} is a link or a device")
+    if member.size > most_bytes:
+        raise DataError(f"{path}: refused, because its member {name!r} has {member.size} bytes, over {most_bytes}")
+    if name in seen:
+        raise DataError(f"{path}: refused, because it holds {name!r} twice")
+    seen.add(name)
+    if len(seen) > MOST_MEMBERS:
+        raise DataError(f"{path}: refused, because it has more than {MOST_MEMBERS} members")
+
+
+class Bounded(io.RawIOBase):
+    """A stream that ends in a DataError after `most` bytes."""
+
+    def __init__(self, stream: BinaryIO | gzip.GzipFile, most: int, path: Path) -> None:
+        self.stream, self.most, self.path, self.count = stream, most, path, 0
+
+    def read(self, size: int = -1) -> bytes:
+        block = self.stream.read(min(size, BLOCK) if size >= 0 else BLOCK)
+        self.count += len(block)
+        if self.count > self.most:
+            raise DataError(f"{self.path}: refused, because it unpacks to more than {self.most} bytes")
+        return block
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """A file's content; refused if there is no such file or it is larger than `most_bytes`."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > most_bytes:
+        raise DataError(f"{path}: refused, because it has more than {most_bytes} bytes")
+    return content
+
+
+def sha256_of(path: Path, most_bytes: int) -> str:
+    """The SHA-256 of a file in hexadecimal, likewise."""
+    return hashlib.sha256(read_file(path, most_bytes)).hexdigest()

@@ -1,0 +1,165 @@
+"""The file that an imported dataset is kept in: plain arrays and where they came from, in HDF5.
+
+`text`: all clients' texts as one uint8 array, `offsets` (n+1,) of the clients in it, `names`, `groups` (the play a
+client belongs to) and, where the source has its own split, the places of the windows. `images`: `train_images`,
+`train_labels`, `test_images`, `test_labels`. The arrays are stored as they are, uncompressed and in one piece, so a
+reader takes the few bytes it needs, and no file can make it read more than the file's own size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+import fedmpi
+from fedmpi.errors import DataError
+
+FORMAT = "fedmpi-dataset"
+FORMAT_VERSION = "1.0"
+
+# kind -> dataset -> (type of its numbers, dimensions)
+REQUIRED = {
+    "text": {"text": ("u1", 1), "offsets": ("i8", 1), "names": ("S", 1), "groups": ("i8", 1)},
+    "images": {
+        "train_images": ("u1", 4),
+        "train_labels": ("u1", 1),
+        "test_images": ("u1", 4),
+        "test_labels": ("u1", 1),
+    },
+}
+OPTIONAL = dict.fromkeys(("train_starts", "train_ends", "test_starts", "test_ends"), ("i8", 1))
+PROVENANCE = ("source", "sha256", "created", "licence")
+
+
+def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], provenance: Mapping[str, str]) -> None:
+    """Write a dataset file whole or not at all: under a temporary name, synced to disk, then renamed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(temporary, "w") as file:
+            file.attrs.update(format=FORMAT, format_version=FORMAT_VERSION, kind=kind)
+            file.attrs.update(software_version=fedmpi.__version__, **{key: provenance[key] for key in PROVENANCE})
+            for name, array in arrays.items():
+                file.create_dataset(name, data=array)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({first_line(error)})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class Store:
+    """An open dataset file of a known kind, checked."""
+
+    def __init__(self, path: Path, file: h5py.File, kind: str) -> None:
+        self.path, self.file = path, file
+        self.provenance = {key: str(self.attribute(key)) for key in PROVENANCE}
+        self.kind = kind or str(self.attribute("kind"))
+        for key, value in (("format", FORMAT), ("kind", self.kind)):
+            if self.attribute(key) != value:
+                raise DataError(f"{path}: its {key} is '{self.attribute(key)}', not '{value}'")
+        version = str(self.attribute("format_version"))
+        if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+            raise DataError(f"{path}: has format {version}, and this fedmpi reads {FORMAT_VERSION}; import it again")
+        for name, (number, dimensions) in REQUIRED.get(self.kind, {}).items():
+            self.check(name, number, dimensions)
+        for name in OPTIONAL.keys() & self.file.keys():
+            self.check(name, *OPTIONAL[name])
+
+    def attribute(self, key: str) -> Any:
+        return self.file.attrs[key]
+
+    def check(self, name: str, number: str, dimensions: int) -> None:
+        """A dataset must be here, in this file, in one piece, of the declared type, and wholly there."""
+        if not isinstance(self.file.get(name, getlink=True), h5py.HardLink):
+            raise DataError(f"{self.path}: its '{name}' is missing or lies outside the file")
+        dataset = self.file[name]
+        plain = dataset.chunks is None and not dataset.is_virtual and not dataset.external
+        kind_of_number = dataset.dtype.kind if number == "S" else dataset.dtype.str.lstrip("<|")
+        if not plain or kind_of_number != number or len(dataset.shape) != dimensions:
+            raise DataError(f"{self.path}: its '{name}' is not a plain array of {number} in {dimensions} dimensions")
+        if dataset.id.get_storage_size() < dataset.nbytes:
+            raise DataError(f"{self.path}: its '{name}' is cut short; import the dataset again")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.file
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.file[name].shape
+        return shape
+
+    def read(self, name: str, first: int = 0, last: int | None = None) -> NDArray[Any]:
+        """Rows first..last of a dataset; nothing else is read."""
+        rows: NDArray[Any] = self.file[name][first:last]
+        return rows
+
+    def extent(self, name: str) -> Extent:
+        """Where a dataset stands in the file, for reading parts of it later."""
+        dataset = self.file[name]
+        return Extent(self.path, dataset.id.get_offset() or 0, dataset.dtype, dataset.shape, identity(self.path.stat()))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An array in a dataset file, read in parts with plain reads: no open file is held between them."""
+
+    path: Path
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    file: tuple[int, ...]
+
+    def read(self, first: int, last: int) -> NDArray[Any]:
+        """Rows first..last."""
+        return self.blocks([first], last - first).reshape(-1, *self.shape[1:])
+
+    def rows(self, chosen: NDArray[np.int64]) -> NDArray[Any]:
+        """The chosen rows."""
+        return self.blocks(chosen.tolist(), 1).reshape(-1, *self.shape[1:])
+
+    def blocks(self, starts: list[int], count: int) -> NDArray[Any]:
+        """`count` rows from each start, one after the other; nothing else is read."""
+        row = self.dtype.itemsize * math.prod(self.shape[1:])
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                if identity(os.fstat(file.fileno())) != self.file:
+                    raise DataError(f"{self.path}: was replaced while it was in use; start the run again")
+                content = b"".join(os.pread(file.fileno(), row * count, self.offset + row * start) for start in starts)
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from None
+        if len(content) != row * count * len(starts):
+            raise DataError(f"{self.path}: is cut short; import it again")
+        return np.frombuffer(bytearray(content), self.dtype)
+
+
+def identity(status: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from one that took its place."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@contextlib.contextmanager
+def open_store(path: Path, kind: str = "") -> Iterator[Store]:
+    """The dataset file at a path, read-only; whatever is wrong with it is a DataError in one sentence."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such dataset file")
+    try:
+        # A cache on a read-only or lockless file system is fine: nobody changes a finished file.
+        with h5py.File(path, "r", locking=False) as file:
+            yield Store(path, file, kind)
+    except (OSError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+        raise DataError(f"{path}: not a readable fedmpi dataset ({first_line(error)}); import it again") from None
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

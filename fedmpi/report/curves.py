@@ -1,0 +1,96 @@
+"""Loss and accuracy against what they cost: rounds, bytes, seconds; means over seeds, and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedmpi.report.runs import Group, Run
+from fedmpi.report.stats import Band, Estimate, Floats, bands
+
+GRID = 201
+"""Points of a mean curve over bytes or seconds, where the seeds' evaluations do not fall together."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A cost that grows with the rounds: the sum of these columns of /rounds, or the number of rounds."""
+
+    name: str
+    columns: tuple[str, ...]
+    title: str
+    unit: str
+
+
+ROUNDS = Axis("rounds", (), "rounds", "")
+BYTES = Axis("bytes", ("down_bytes_logical", "up_bytes_logical"), "logical bytes moved, down + up", "B")
+SECONDS = Axis("seconds", ("time_down", "time_up"), "communication time, down + up", "s")
+AXES = (ROUNDS, BYTES, SECONDS)
+
+
+def cost(run: Run, axis: Axis) -> Floats:
+    """The cost up to each evaluation, (evaluations,); 0 at θ⁰."""
+    t = run.evals["t"]
+    if axis is ROUNDS:
+        return t.astype(np.float64)
+    per_round = sum(run.rounds[name].astype(np.float64) for name in axis.columns)
+    return np.concatenate([[0.0], np.cumsum(per_round)])[t]
+
+
+def points(run: Run, axis: Axis, quantity: str = "loss") -> tuple[Floats, Floats]:
+    """(cost, loss or accuracy) at each evaluation where the quantity is a number."""
+    y = run.evals[quantity]
+    known = np.isfinite(y)
+    return cost(run, axis)[known], y[known]
+
+
+def mean_curve(group: Group, axis: Axis, quantity: str = "loss") -> Band | None:
+    """The mean over the group's seeds with its 95 % band; None without evaluations.
+
+    Over rounds, at the evaluations that all seeds have. Over bytes and seconds, each seed's curve is interpolated
+    linearly on a common grid that ends where the first seed does.
+    """
+    curves = [points(run, axis, quantity) for run in group.runs]
+    curves = [(x, y) for x, y in curves if len(x)]
+    if not curves:
+        return None
+    if axis is ROUNDS:
+        grid = common([x for x, _ in curves])
+    elif all(np.array_equal(x, curves[0][0]) for x, _ in curves):
+        grid = curves[0][0]
+    else:
+        grid = np.linspace(max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves), GRID)
+    return bands(grid, np.array([np.interp(grid, x, y) for x, y in curves])) if len(grid) else None
+
+
+def difference(reference: Group, group: Group) -> Band | None:
+    """L_ref − L by round over the seeds both groups have, mean and 95 % band; None if they share none.
+
+    Above zero, the group's loss is the lower one.  [FVKL, Figure 1]
+    """
+    theirs = {run.seed: run for run in reference.runs}
+    pairs = [(points(theirs[run.seed], ROUNDS), points(run, ROUNDS)) for run in group.runs if run.seed in theirs]
+    pairs = [(a, b) for a, b in pairs if len(a[0]) and len(b[0])]
+    t = common([x for pair in pairs for x, _ in pair])
+    if not len(t):
+        return None
+    return bands(t, np.array([np.interp(t, *a) - np.interp(t, *b) for a, b in pairs]))
+
+
+def common(xs: Sequence[Floats]) -> Floats:
+    """The values that all arrays have, ascending."""
+    if not xs:
+        return np.zeros(0)
+    shared = xs[0]
+    for x in xs[1:]:
+        shared = np.intersect1d(shared, x)
+    return shared
+
+
+def last(band: Band | None) -> Estimate | None:
+    """The end of a curve."""
+    if band is None:
+        return None
+    return Estimate(float(band.mean[-1]), None if band.half is None else float(band.half[-1]), band.k)

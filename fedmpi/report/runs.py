@@ -1,0 +1,217 @@
+"""The runs of a report: read from their records, checked to be of one experiment, and grouped by scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmpi.config import Config, declared_keys
+from fedmpi.errors import ConfigError, RecordError
+from fedmpi.record import open_record
+from fedmpi.record.schema import DONE, TABLES
+from fedmpi.report.tables import printable
+from fedmpi.sampling import SCHEMES
+
+PHASES = tuple(
+    field.name.removeprefix("time_")
+    for field in TABLES["/rounds"].fields
+    if field.name.startswith("time_") and field.name != "time_total"
+)
+# Where these differ, the losses are of different problems and no figure can hold both.
+OF_THE_EXPERIMENT = ("data.", "model.", "sampling.importance", "eval.max_samples")
+# Where these differ, the runs are still repetitions of one another.
+OF_NO_ACCOUNT = ("run.", "record.", "eval.every", "sampling.scheme", "sweep.")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One record, read and closed. Arrays are as fedmpi.record.Record gives them."""
+
+    path: Path
+    config: Config
+    attributes: Mapping[str, Any]
+    status: str
+    message: str
+    rounds: NDArray[Any]
+    evals: NDArray[Any]
+    cohorts: NDArray[Any]
+    clients: Mapping[str, NDArray[Any]]
+    ranks: Mapping[str, NDArray[Any]]
+    d: int
+    clock_error: float | None
+
+    @property
+    def scheme(self) -> str:
+        return self.config.sampling.scheme
+
+    @property
+    def seed(self) -> int:
+        return self.config.run.seed
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks["host"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every key of the config, and the number of ranks."""
+        return {**flat(self.config), "ranks": self.size}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The runs of one scheme that differ by seed only: `runs` are averaged, `left_out` are not.
+
+    variant: 0 for the first group of its scheme, 1 for the next one (another m, say), and so on.
+    """
+
+    label: str
+    scheme: str
+    variant: int
+    runs: tuple[Run, ...]
+    left_out: tuple[Run, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [run.seed for run in self.runs]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All runs of one experiment, one group per scheme, and the group the others are compared with."""
+
+    groups: tuple[Group, ...]
+    reference: Group
+
+    @property
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in (*group.runs, *group.left_out)]
+
+    @property
+    def first(self) -> Run:
+        return self.runs[0]
+
+
+def read_study(paths: Sequence[str | Path], reference: str | None = None) -> Study:
+    """The study of these records; a RecordError if they are not of one experiment."""
+    runs = [read_run(Path(path)) for path in paths]
+    for run in runs[1:]:
+        check_same_experiment(runs[0], run)
+    groups = grouped(runs)
+    return Study(groups, reference_group(groups, reference))
+
+
+def read_run(path: Path) -> Run:
+    """One record as it stands; a RecordError in one sentence if it cannot be read."""
+    with open_record(path) as record:
+        try:
+            config = record.config
+        except ConfigError as error:
+            raise RecordError(f"{path}: its config cannot be read by this fedmpi ({error})") from None
+        error = record.table("/ranks/clock_error") if "/ranks/clock_error" in record.file else np.zeros(0)
+        return Run(
+            path=path,
+            config=config,
+            attributes=record.attributes,
+            status=record.status,
+            message=record.message,
+            rounds=record.rounds,
+            evals=record.evals,
+            cohorts=record.cohorts,
+            clients=record.clients,
+            ranks=record.ranks,
+            d=record.file["/model/theta"].shape[0],
+            clock_error=float(np.nanmax(np.abs(error))) if np.isfinite(error).any() else None,
+        )
+
+
+def flat(config: Config) -> dict[str, Any]:
+    """Every setting by its dotted key."""
+    return {key: getattr(getattr(config, key.split(".")[0]), key.split(".")[1]) for key, _ in declared_keys()}
+
+
+def check_same_experiment(one: Run, other: Run) -> None:
+    ours, theirs = one.settings, other.settings
+    for key in ours:
+        if key.startswith(OF_THE_EXPERIMENT) and ours[key] != theirs[key]:
+            raise RecordError(
+                f"{one.path} and {other.path} are of different experiments ({key} = {ours[key]} and {theirs[key]}): "
+                "make one report for each"
+            )
+    if not np.array_equal(one.clients["p"], other.clients["p"]):
+        raise RecordError(f"{one.path} and {other.path} have clients of different importances: make one report for each")
+
+
+def grouped(runs: Sequence[Run]) -> tuple[Group, ...]:
+    """Runs that differ by seed only, together; schemes in the registry's order, the user's own last."""
+    varying = varying_keys(runs)
+    members: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        members.setdefault((run.scheme, *variant_of(run, varying).values()), []).append(run)
+    for same in members.values():
+        check_distinct(same)
+    known = list(SCHEMES)
+    ordered = sorted(members, key=lambda k: (known.index(k[0]) if k[0] in known else len(known), *map(sortable, k)))
+    groups: list[Group] = []
+    for key in ordered:
+        same = sorted(members[key], key=lambda run: run.seed)
+        used = [run for run in same if run.status == DONE] or [run for run in same if len(run.rounds)]
+        left_out = tuple(run for run in same if run not in used)
+        variant = sum(group.scheme == key[0] for group in groups)
+        groups.append(Group(label_of(same[0], varying), key[0], variant, tuple(used), left_out))
+    return tuple(groups)
+
+
+def varying_keys(runs: Sequence[Run]) -> list[str]:
+    """The settings in which the runs differ, other than those that may differ within a group."""
+    first = runs[0].settings
+    return [
+        key
+        for key in first
+        if not key.startswith(OF_NO_ACCOUNT) and any(run.settings[key] != first[key] for run in runs)
+    ]
+
+
+def variant_of(run: Run, varying: Sequence[str]) -> dict[str, str]:
+    """The varying settings of a run that mean something to its scheme: m is nothing to `full`."""
+    return {key: str(run.settings[key]) for key in varying if not (key == "sampling.m" and run.scheme == "full")}
+
+
+def label_of(run: Run, varying: Sequence[str]) -> str:
+    """md, or md, m = 4 where m varies."""
+    settings = [f"{key.split('.')[-1]} = {value}" for key, value in variant_of(run, varying).items()]
+    return printable(", ".join([run.scheme, *settings]))
+
+
+def sortable(text: str) -> tuple[float, str]:
+    """Numbers by value, then words."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return float("inf"), text
+
+
+def check_distinct(runs: Sequence[Run]) -> None:
+    seen: dict[int, Run] = {}
+    for run in runs:
+        if run.seed in seen:
+            raise RecordError(
+                f"{seen[run.seed].path} and {run.path} are the same run ({run.scheme}, seed {run.seed}): give one of them"
+            )
+        seen[run.seed] = run
+
+
+def reference_group(groups: Sequence[Group], name: str | None) -> Group:
+    """The group of that label or scheme; by default md if it is there, else the first."""
+    for group in groups:
+        if name in (group.label, group.scheme) or (name is None and group.scheme == "md"):
+            return group
+    if name is None:
+        return groups[0]
+    known = ", ".join(group.label for group in groups)
+    raise ConfigError(f"--reference {name}: no such scheme among these records, which have {known}")

@@ -1,0 +1,103 @@
+"""Settings: precedence, round trip, and errors that name the key and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedmpi.config import Config, declared_keys, parse_override, presets
+from fedmpi.errors import ConfigError
+
+
+def test_defaults_then_preset_then_overrides() -> None:
+    assert Config().client.K == 10
+    assert Config.load("demo").client.K == 5
+    assert Config.load("demo", {"client.K": 7}).client.K == 7
+    assert Config.load("demo", {"client.K": 7}).client.B == 64
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_loads_and_survives_a_round_trip(name: str) -> None:
+    config = Config.load(name)
+    assert Config.from_toml(config.to_toml()) == config
+
+
+def test_a_file_is_read_like_a_preset(tmp_path: Any) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[run]\nT = 3\n[sampling]\nimportance = [0.5, 0.5]\noptions = {beta = 2}\n")
+    config = Config.load(path)
+    assert config.run.T == 3
+    assert config.sampling.importance == (0.5, 0.5)
+    assert config.sampling.options == {"beta": 2}
+    assert Config.from_toml(config.to_toml()) == config
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"sampling.shceme": "md"}, ["unknown key 'sampling.shceme'", "did you mean 'sampling.scheme'?"]),
+        ({"sampilng.m": 3}, ["unknown table 'sampilng'", "did you mean 'sampling'?"]),
+        ({"T": 3}, ["unknown key 'T'", "config explain"]),
+        ({"run.T": "ten"}, ['run.T = "ten"', "must be an integer"]),
+        ({"run.T": 2.5}, ["run.T = 2.5", "must be an integer"]),
+        ({"run.T": True}, ["run.T = true", "must be an integer"]),
+        ({"run.T": 2**70}, ["run.T", "must be below 2**63"]),
+        ({"run.name": "../up"}, ['run.name = "../up"', "letters, digits"]),
+        ({"client.K": -1}, ["client.K = -1", "at least 1"]),
+        ({"client.eta_l": float("nan")}, ["client.eta_l = nan", "finite"]),
+        ({"client.eta_l": 0}, ["client.eta_l = 0.0", "above 0"]),
+        ({"client.eta_l": 10**400}, ["client.eta_l", "finite"]),
+        ({"client.decay": 1.5}, ["client.decay = 1.5", "at most 1"]),
+        ({"sampling.m": 0}, ["sampling.m = 0", "at least 1"]),
+        ({"sampling.importance": ["x"]}, ["sampling.importance[0]", "must be a number"]),
+        ({"comm.exchange": "reduce"}, ["comm.exchange = 'reduce'", "'per-client', 'reduced'", "did you mean 'reduced'?"]),
+        ({"server.hosts_clients": 1}, ["server.hosts_clients = 1", "true or false"]),
+        ({"run": 3}, ["unknown key 'run'"]),
+    ],
+)
+def test_an_error_names_the_key_the_value_and_what_is_allowed(overrides: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.load("demo", overrides)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="'dmeo' is neither a preset nor a file; did you mean 'demo'"):
+        Config.load("dmeo")
+
+
+def test_truncated_toml_says_where(tmp_path: Any) -> None:
+    path = tmp_path / "cut.toml"
+    path.write_text('[run]\nname = "de')
+    with pytest.raises(ConfigError, match=r"cut\.toml: not valid TOML: Unterminated string"):
+        Config.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a.b=3", 3), ("a.b=0.5", 0.5), ("a.b=md", "md"), ("a.b=[1, 2]", [1, 2]), ("a.b = true", True), ("a.b=x=y", "x=y")],
+)
+def test_an_override_is_toml_or_else_a_string(text: str, value: Any) -> None:
+    assert parse_override(text) == ("a.b", value)
+
+
+@pytest.mark.parametrize("text", ["a.b", "=3", ""])
+def test_an_override_needs_key_and_value(text: str) -> None:
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        parse_override(text)
+
+
+@given(st.text(max_size=30), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_any_value_survives_a_round_trip(word: str, value: float, flag: bool) -> None:
+    options = {"word": word, "value": value, "flag": flag, word: [1, word]}
+    config = Config.load("demo", {"sampling.options": options, "server.hosts_clients": flag})
+    assert Config.from_toml(config.to_toml()) == config
+
+
+def test_every_key_says_what_it_means() -> None:
+    for dotted, declared in declared_keys():
+        assert len(declared.metadata["meaning"]) > 10, dotted

@@ -1,0 +1,116 @@
+"""The direction of imports, and who may import what."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedmpi
+
+ROOT = Path(fedmpi.__file__).parent
+# A layer may import from its own and from those below it.
+LAYERS = [
+    {"errors", "config", "rng", ""},
+    {"data", "models"},
+    {"sampling", "client", "server", "theory"},
+    {"comm", "record"},
+    {"books", "federation", "job", "report"},
+    {"cli", "__main__"},
+]
+CONFINED = {
+    "mpi4py": {"comm"},
+    "h5py": {"record", "data"},
+    "click": {"cli"},
+    "torch": {"models", "data", "client", "comm", "job"},
+    "matplotlib": {"report", "theory"},
+}
+FORBIDDEN = {"pickle", "marshal", "shelve"}
+
+
+def imports() -> list[tuple[Path, str, bool]]:
+    """(file, imported module, whether at the top level) of every import in the package."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: relative import"
+                names = [node.module or ""]
+                if node.module == "fedmpi":
+                    names = [f"fedmpi.{alias.name}" for alias in node.names]
+            found += [(path, name, node in tree.body) for name in names]
+    return found
+
+
+def part(path: Path) -> str:
+    """The package or module of fedmpi that a file belongs to; "" for fedmpi/__init__.py."""
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py") if first != "__init__.py" else ""
+
+
+def layer(name: str) -> int:
+    return next(k for k, members in enumerate(LAYERS) if name in members)
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {part(path) for path in ROOT.rglob("*.py")} == set().union(*LAYERS)
+
+
+def test_imports_point_downwards() -> None:
+    for path, name, _ in imports():
+        head, *rest = name.split(".")
+        # fedmpi/__init__ offers the public names, each on first use.
+        if head == "fedmpi" and part(path) != "":
+            target = rest[0] if rest and (ROOT / rest[0]).with_suffix(".py").exists() | (ROOT / rest[0]).is_dir() else ""
+            assert layer(part(path)) >= layer(target), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("library", CONFINED)
+def test_libraries_are_confined(library: str) -> None:
+    for path, name, _ in imports():
+        if name.split(".")[0] == library:
+            assert part(path) in CONFINED[library], f"{path} imports {library}"
+
+
+def test_mathematics_does_not_know_about_ranks_files_or_commands() -> None:
+    for path, name, _ in imports():
+        if part(path) in {"sampling", "theory", "client", "server", "models", "data"}:
+            assert name.split(".")[0] not in {"mpi4py", "click"}, f"{path} imports {name}"
+            assert not name.startswith(("fedmpi.comm", "fedmpi.record")), f"{path} imports {name}"
+
+
+def test_nothing_unpickles() -> None:
+    for path, name, _ in imports():
+        assert name.split(".")[0] not in FORBIDDEN, f"{path} imports {name}"
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+HEAVY = {"torch", "mpi4py", "h5py", "matplotlib", "scipy"}
+
+
+def test_importing_fedmpi_loads_nothing_heavy() -> None:
+    assert not HEAVY & loaded_by("import fedmpi")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "sys.argv = ['fedmpi', '--help']\nimport fedmpi.cli\ntry: fedmpi.cli.main()\nexcept SystemExit: pass"
+    loaded = loaded_by(code)
+    assert "fedmpi.cli.run" in loaded
+    assert not HEAVY & loaded
+    assert "numpy" not in loaded
+
+
+def test_reading_a_record_needs_neither_mpi_nor_torch() -> None:
+    assert not {"torch", "mpi4py"} & loaded_by("import fedmpi.record, fedmpi.report.summary")

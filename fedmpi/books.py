@@ -55,6 +55,24 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Ledger:
+    """What the federation itself moves in a round, however it is emulated."""
+
+    theta_bytes: int
+    called: int  # clients that are sent θᵗ: S_t, or all that are probed
+    uploads: int  # clients that send an update: S_t
+    scalars: int  # numbers that probed clients send
+
+    @property
+    def down(self) -> int:
+        return self.called * self.theta_bytes
+
+    @property
+    def up(self) -> int:
+        return self.uploads * self.theta_bytes + 8 * self.scalars
+
+
+@dataclass(frozen=True)
 class Outcome:
     """All there is to say about a finished round."""
 
@@ -63,18 +81,10 @@ class Outcome:
     seen: Round
     update_norm: float
     rejected: int
-    theta_bytes: int
+    ledger: Ledger
     evaluation: Evaluation | None
     line: Timeline
     end: float
-
-    @property
-    def down_bytes_logical(self) -> int:
-        return len(self.cohort) * self.theta_bytes
-
-    @property
-    def up_bytes_logical(self) -> int:
-        return len(self.cohort) * self.theta_bytes
 
     @property
     def phases(self) -> dict[str, float]:
@@ -128,8 +138,8 @@ class Books:
                 sum_omega=outcome.cohort.omega.sum(),
                 update_norm=outcome.update_norm,
                 rejected=outcome.rejected,
-                down_bytes_logical=outcome.down_bytes_logical,
-                up_bytes_logical=outcome.up_bytes_logical,
+                down_bytes_logical=outcome.ledger.down,
+                up_bytes_logical=outcome.ledger.up,
                 down_bytes_wire=seen.down_bytes,
                 up_bytes_wire=seen.up_bytes,
                 control_bytes_wire=seen.control_bytes,

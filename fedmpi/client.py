@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
+from fedmpi.errors import FedmpiError
 from fedmpi.models import TrainableModel, make_model
 from fedmpi.rng import stream, torch_seed
 
@@ -29,6 +30,10 @@ class Training:
     loss: float
     norm: float
     seconds: float
+
+
+# Updates that were computed but not yet asked for, by client.
+Held = dict[int, tuple[Training, NDArray[np.float32]]]
 
 
 class Host:
@@ -51,7 +56,10 @@ class Host:
     ) -> Training:
         """Client i's work in round t; Δ_i is written into `delta`: (d,) float32."""
         began = time.perf_counter()
-        loss = local_steps(self.model, self.theta, self.data(i), self.config, i, t, between_steps)
+        try:
+            loss = local_steps(self.model, self.theta, self.data(i), self.config, i, t, between_steps)
+        except Exception as error:
+            raise FedmpiError(f"client {i}, round {t}: {type(error).__name__}: {error}") from error
         out = torch.from_numpy(delta)
         if self.theta.device.type == "cpu":
             torch.sub(self.model.theta, self.theta, out=out)
@@ -59,6 +67,21 @@ class Host:
             out.copy_(self.model.theta.sub_(self.theta))
         norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
         return Training(i, loss, norm, time.perf_counter() - began)
+
+    def probe(self, norms: bool, clients: Iterable[int], t: int, held: Held) -> NDArray[np.float64]:
+        """‖Δ_i‖ of each client after its work in round t, with the updates put into `held`; or each L_i(θᵗ)."""
+        if not norms:
+            return self.losses(clients)
+        for i in clients:
+            delta: NDArray[np.float32] = torch.empty(len(self.theta)).numpy()
+            held[i] = self.train(i, t, delta), delta
+        return np.array([held[i][0].norm for i in clients])
+
+    def losses(self, clients: Iterable[int]) -> NDArray[np.float64]:
+        """L_i(θᵗ) of each client's training data (at most eval.max_samples of it): (len,)."""
+        self.model.theta.copy_(self.theta)
+        limit = self.config.eval.max_samples
+        return np.array([means(self.model, self.data(i).training(limit))[0] for i in clients], np.float64)
 
     def evaluate(self, clients: Iterable[int]) -> NDArray[np.float64]:
         """(loss on the training data, accuracy on the test data) of each client at the received θ: (len, 2)."""

@@ -123,6 +123,10 @@ class Sampling:
         'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "file:PATH" (numbers,'
         " divided by their sum) or a list of n numbers that sum to 1",
     )
+    distance: str = key("l2", "between updates, for `clustered-similarity`", choices=("l1", "l2", "cosine"))
+    recluster_every: int = key(1, "cluster anew so often, for `clustered-similarity`", unit="rounds", least=1)
+    iterations: int = key(4, "most rounds of two scalars, for `optimal-approx`", least=0)
+    d: int = key(0, "candidates per round, for `power-of-choice`; 0 = 2m", unit="clients", least=0)
     options: dict[str, Any] = key({}, "keyword arguments for a scheme of your own")
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.books import Books, Evaluation, Outcome, Timeline
-from fedmpi.client import Host
+from fedmpi.books import Books, Evaluation, Ledger, Outcome, Timeline
+from fedmpi.client import Held, Host
 from fedmpi.comm.orders import Kind
 from fedmpi.comm.round import Round
 from fedmpi.comm.server_link import ServerLink
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
 from fedmpi.config import Config
-from fedmpi.errors import Diverged, FedmpiError
+from fedmpi.errors import Diverged
 from fedmpi.rng import stream
 from fedmpi.sampling import Cohort, Scheme
 from fedmpi.server import ExactSum, magnitude
@@ -38,6 +40,7 @@ class Federation:
         self.config, self.world, self.scheme = config, world, scheme
         self.theta, self.t = theta, 0
         self.total = ExactSum(len(theta))
+        self.updates: dict[int, NDArray[np.float32]] = {}
         self.link, self.books, self.on_round = link, books, on_round
 
     def run(self) -> None:
@@ -53,28 +56,54 @@ class Federation:
     def round(self, t: int) -> None:
         """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
         line = Timeline(self.world.now, self.world.now())
+        rng = stream(self.config.run.seed, "sampling", t)
+        self.link.begin(t)
+        probed, asked = self.probe(rng) if self.scheme.probe else ({}, 0)
         with line.during("sample"):
-            cohort = self.scheme.draw(stream(self.config.run.seed, "sampling", t))
+            self.scheme.begin_round(t)
+            cohort = self.scheme.draw(rng, **probed)
 
         self.total.begin(magnitude(self.theta))
-        self.link.call(t, self.total.exponent, cohort)
-        self.link.send_theta(self.theta)
+        self.link.call(self.total.exponent, cohort)
+        if not probed:
+            self.link.send_theta(self.theta)
         with line.during("record"):  # the previous round, while the clients train for this one
             self.books.write()
-        seen = self.link.collect(self.total)
+        seen = self.link.collect(self.total, self.keep_update if self.scheme.observes else None)
 
         with line.during("aggregate"):
             rejected = self.reject(cohort, seen)
             update_norm = self.total.apply(self.theta, self.config.server.eta_g)
+            self.show_updates(cohort)
         self.t = t + 1
         with line.during("evaluate"):
             evaluation = self.evaluate() if self.evaluation_is_due() else None
 
-        outcome = Outcome(t, cohort, seen, update_norm, rejected, self.theta.nbytes, evaluation, line, self.world.now())
+        ledger = Ledger(self.theta.nbytes, asked or len(cohort), len(cohort), asked * self.scheme.scalars_per_client)
+        outcome = Outcome(t, cohort, seen, update_norm, rejected, ledger, evaluation, line, self.world.now())
         self.books.enter(outcome)
         self.on_round(outcome)
         if not math.isfinite(update_norm) or not np.isfinite(self.theta).all():
             raise Diverged(f"θ is not finite after round {t}: lower client.eta_l or server.eta_g")
+
+    def probe(self, rng: Generator) -> tuple[dict[str, NDArray[Any]], int]:
+        """What the scheme's draw needs to know of the clients at θᵗ, and how many were asked."""
+        clients = self.scheme.candidates(rng)
+        if self.scheme.probe == "norm":
+            norms = np.zeros(self.scheme.n)
+            norms[clients] = self.scheme.p[clients] * self.link.probe(Kind.PROBE_NORM, clients, self.theta)
+            return {"norms": norms}, len(clients)
+        losses = self.link.probe(Kind.PROBE_LOSS, clients, self.theta)
+        return {"candidates": clients, "losses": losses}, len(clients)
+
+    def keep_update(self, client: int, delta: NDArray[np.float32]) -> None:
+        self.updates[client] = delta.copy()
+
+    def show_updates(self, cohort: Cohort) -> None:
+        """Let a scheme that learns from updates see this round's, in the clients' order."""
+        if self.updates:
+            self.scheme.observe(cohort.clients, np.stack([self.updates[i] for i in cohort.clients.tolist()]))
+            self.updates.clear()
 
     def reject(self, cohort: Cohort, seen: Round) -> int:
         """How many updates were left out of the sum because they are not finite or far out of range."""
@@ -104,18 +133,31 @@ class Federation:
 
 def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
     """A worker's life: train the clients it is told to, from the θ it is sent, until it is told to stop."""
+    held: Held = {}
     while (order := link.next_order()).kind != Kind.STOP:
-        host.receive(link.receive_theta())
+        clients = order.clients.tolist()
+        if order.brings_theta:
+            host.receive(link.receive_theta())
         if order.kind == Kind.EVALUATE:
             link.send_evaluation(host.evaluate(mine))
-            continue
-        link.begin(order)
-        for i, omega in zip(order.clients.tolist(), order.omega.tolist(), strict=True):
-            delta = link.slot()
-            try:
-                training = host.train(i, order.t, delta, link.progress)
-            except Exception as error:
-                raise FedmpiError(f"client {i}, round {order.t}: {type(error).__name__}: {error}") from error
-            link.deliver(training, omega)
-        link.report()
+        elif order.kind == Kind.TRAIN:
+            link.begin(order)
+            for i, omega in zip(clients, order.omega.tolist(), strict=True):
+                deliver(host, link, order.t, i, omega, held)
+            held.clear()
+            link.report()
+        else:
+            link.answer(host.probe(order.kind == Kind.PROBE_NORM, clients, order.t, held))
+            link.compute += sum(training.seconds for training, _ in held.values())
     link.leave()
+
+
+def deliver(host: Host, link: WorkerLink, t: int, i: int, omega: float, held: Held) -> None:
+    """Train client i, or take the update held since a probe, and send it off."""
+    delta = link.slot()
+    if i in held:
+        training, delta[:] = held[i]
+    else:
+        training = host.train(i, t, delta, link.progress)
+        link.compute += training.seconds
+    link.deliver(training, omega)

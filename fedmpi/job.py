@@ -21,11 +21,11 @@ from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World, connect, library_version
 from fedmpi.config import Config
 from fedmpi.data import Dataset, importances, load_dataset
-from fedmpi.errors import FedmpiError
+from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.federation import Federation, work
 from fedmpi.models import make_model
 from fedmpi.record import RecordWriter
-from fedmpi.sampling import Scheme, make_scheme
+from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 
 
 def run(
@@ -117,8 +117,7 @@ def prepare(config: Config, path: Path, force: bool, hosts: list[str], workers: 
     dataset = load_dataset(config)
     p = importances(config, dataset.n_samples)
     sizes = dataset.n_samples if config.sampling.importance == "ratio" else None
-    sampling = config.sampling
-    scheme = make_scheme(sampling.scheme, p=p, m=sampling.m, sizes=sizes, **sampling.options)
+    scheme = configured_scheme(config, p, sizes)
     theta = make_model(config).theta.cpu().numpy().copy()
     home = static_placement(scheme.inclusion(), workers)
     devices = [config.client.device if rank in workers else "" for rank in range(len(hosts))]
@@ -139,6 +138,22 @@ def prepare(config: Config, path: Path, force: bool, hosts: list[str], workers: 
     }
     shape = {"n": len(p), "d": len(theta), "size": len(hosts)}
     return Setup(dataset, scheme, home, theta, RecordWriter(path, config, shape, contents, attributes, force))
+
+
+def configured_scheme(config: Config, p: NDArray[np.float64], sizes: NDArray[np.int64] | None) -> Scheme:
+    """The scheme of [sampling], with those of its keys that it knows."""
+    sampling = config.sampling
+    known = SCHEMES[sampling.scheme].options if sampling.scheme in SCHEMES else ()
+    options = {name: getattr(sampling, name) for name in known}
+    if options.get("d") == 0:
+        del options["d"]
+    scheme = make_scheme(sampling.scheme, p=p, m=sampling.m, sizes=sizes, **options, **sampling.options)
+    if scheme.observes and config.comm.exchange != "per-client":
+        raise ConfigError(
+            f"comm.exchange = '{config.comm.exchange}': scheme '{sampling.scheme}' looks at every client's update; "
+            "use 'per-client'"
+        )
+    return scheme
 
 
 def close(books: Books, federation: Federation | None, failure: str = "") -> None:

@@ -43,7 +43,7 @@ class Progress:
         left = (time.monotonic() - self.began) / done * (self.T - done)
         filled = BAR * done // self.T
         bar = f"{'█' * filled}{'·' * (BAR - filled)} " if self.terminal else ""
-        moved = outcome.down_bytes_logical + outcome.up_bytes_logical
+        moved = outcome.ledger.down + outcome.ledger.up
         phases = outcome.phases
         times = "  ".join(f"{phase} {seconds(phases[phase])}" for phase in ("down", "wait", "up"))
         return (

@@ -36,13 +36,10 @@ def watch(ctx: click.Context, record: str, once: bool) -> None:
         now = look(path, 0)
         click.echo("\n".join(frame(now, shutil.get_terminal_size().columns)))
     else:
-        screen = Terminal() if sys.stdout.isatty() else Log()
         try:
-            now = follow(path, screen)
+            now = follow(path, Terminal() if sys.stdout.isatty() else Log())
         except KeyboardInterrupt:
             return
-        finally:
-            screen.leave()
     ctx.exit(1 if now.status == "failed" else 0)
 
 
@@ -75,7 +72,6 @@ class Terminal:
 
     def __init__(self) -> None:
         self.lines = 0
-        sys.stdout.write("\x1b[?25l")
 
     def show(self, now: Snapshot) -> None:
         from fedmpi.report.live import frame
@@ -87,10 +83,6 @@ class Terminal:
         sys.stdout.write(back + "\r\x1b[J" + "\n".join(lines) + "\n")
         sys.stdout.flush()
         self.lines = len(lines)
-
-    def leave(self) -> None:
-        sys.stdout.write("\x1b[?25h")
-        sys.stdout.flush()
 
 
 class Log:
@@ -106,6 +98,3 @@ class Log:
         if news != self.said:
             click.echo(one_line(now))
         self.said = news
-
-    def leave(self) -> None:
-        """Nothing to put back."""

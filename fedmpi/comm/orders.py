@@ -10,32 +10,35 @@ from numpy.typing import NDArray
 
 
 class Kind(IntEnum):
-    """What to do. θ follows every order but STOP."""
+    """What to do."""
 
     STOP = 0
-    TRAIN = 1
-    EVALUATE = 2
+    TRAIN = 1  # train these clients, or take the updates held since a probe, and deliver
+    EVALUATE = 2  # loss and accuracy of all clients at home here
+    PROBE_NORM = 3  # train these clients, hold the updates, say their norms
+    PROBE_LOSS = 4  # say these clients' losses at θᵗ
 
 
-HEAD = 4
+HEAD = 5
 
 
 @dataclass(frozen=True)
 class Order:
-    """Train these clients in round t and weigh them so; on the wire: int64 [kind, t, exponent, N, clients…, ω…]."""
+    """One order. On the wire: int64 [kind, t, exponent, whether θ follows, N, clients…, ω…]."""
 
     kind: Kind
     t: int = 0
     exponent: int = 0
+    brings_theta: bool = True
     clients: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     omega: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def encode(self) -> NDArray[np.int64]:
-        head = np.array([self.kind, self.t, self.exponent, len(self.clients)], np.int64)
+        head = np.array([self.kind, self.t, self.exponent, self.brings_theta, len(self.clients)], np.int64)
         return np.concatenate([head, self.clients, self.omega.view(np.int64)])
 
     @staticmethod
     def decode(message: NDArray[np.int64]) -> Order:
-        kind, t, exponent, N = (int(value) for value in message[:HEAD])
+        kind, t, exponent, brings_theta, N = (int(value) for value in message[:HEAD])
         clients, omega = message[HEAD : HEAD + N], message[HEAD + N :].view(np.float64)
-        return Order(Kind(kind), t, exponent, clients, omega)
+        return Order(Kind(kind), t, exponent, bool(brings_theta), clients, omega)

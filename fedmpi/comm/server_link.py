@@ -1,15 +1,15 @@
-"""The server's end of a round: tell, send θ, collect."""
+"""The server's end of a round: probe, call, send θ, collect."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from fedmpi.client import Host
+from fedmpi.client import Held, Host
 from fedmpi.comm.orders import Kind, Order
 from fedmpi.comm.per_client import PerClientInbox
 from fedmpi.comm.reduced import ReducedInbox
@@ -17,6 +17,9 @@ from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, n
 from fedmpi.comm.world import SERVER, Rest, Tag, World
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
+
+NOBODY = np.empty(0, np.int64)
+Watch = Callable[[int, NDArray[np.float32]], None]
 
 
 class ServerLink:
@@ -33,22 +36,50 @@ class ServerLink:
     ) -> None:
         self.world, self.home, self.host = world, home, host
         self.remote = [rank for rank in workers if rank != SERVER]
-        self.inbox: Inbox = (
-            PerClientInbox(world, d, len(self.remote)) if exchange == "per-client" else ReducedInbox(world)
-        )
+        self.inbox: Inbox = ReducedInbox(world)
+        if exchange == "per-client":
+            self.inbox = PerClientInbox(world, d, len(self.remote))
         self.delta = new_vector(d)
+        self.held: Held = {}
         self.sent: list[MPI.Request] = []
 
-    def call(self, t: int, exponent: int, cohort: Cohort) -> None:
-        """Tell every worker which of its clients are in S_t (control)."""
+    def begin(self, t: int) -> None:
+        """Start round t."""
         self.round = Round(t)
+        self.held.clear()
+
+    def probe(self, kind: Kind, clients: NDArray[np.int64], theta: NDArray[np.float32]) -> NDArray[np.float64]:
+        """One number from each of these clients, before anyone is drawn: ‖Δ_i‖ after training, or L_i(θᵗ).
+
+        Updates are held where they were computed, until `call` asks for some and drops the rest.
+        """
+        shares = split_by_home(self.home[clients])
+        values = np.empty(len(clients))
+        pending = []
+        for rank in self.remote:
+            share = shares.get(rank, NOBODY)
+            answer = np.empty(len(share))
+            pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), share, answer))
+            self._order(rank, Order(kind, self.round.t, clients=clients[share]))
+            self.round.up_bytes += answer.nbytes
+        self.send_theta(theta)
+        if SERVER in shares and self.host:
+            own = clients[shares[SERVER]].tolist()
+            values[shares[SERVER]] = self.host.probe(kind == Kind.PROBE_NORM, own, self.round.t, self.held)
+        for request, share, answer in pending:
+            self.world.wait_for(request)
+            values[share] = answer
+        return values
+
+    def call(self, exponent: int, cohort: Cohort) -> None:
+        """Tell every worker which of its clients are in S_t (control). θᵗ is to follow, unless a probe brought it."""
         self.weights = dict(zip(cohort.clients.tolist(), cohort.omega.tolist(), strict=True))
         self.shares = split_by_home(self.home[cohort.clients])
-        nobody = np.empty(0, np.int64)
-        self.mine = cohort.clients[self.shares.get(SERVER, nobody)]
+        self.mine = cohort.clients[self.shares.get(SERVER, NOBODY)]
         for rank in self.remote:
-            share = self.shares.get(rank, nobody)
-            self._order(rank, Order(Kind.TRAIN, t, exponent, cohort.clients[share], cohort.omega[share]))
+            share = self.shares.get(rank, NOBODY)
+            clients, omega = cohort.clients[share], cohort.omega[share]
+            self._order(rank, Order(Kind.TRAIN, self.round.t, exponent, not self.round.down, clients, omega))
 
     def send_theta(self, theta: NDArray[np.float32]) -> None:
         """Send θᵗ to every worker (down)."""
@@ -57,16 +88,20 @@ class ServerLink:
         self.round.down.append((began, self.world.now()))
         self.round.down_bytes += theta.nbytes * len(self.remote)
 
-    def collect(self, total: ExactSum) -> Round:
-        """This round, once every update is in `total`: other ranks' as they arrive, our own as we train them."""
+    def collect(self, total: ExactSum, watch: Watch | None = None) -> Round:
+        """This round, once every update is in `total`: other ranks' as they arrive, our own as we train them.
+
+        `watch` is shown every update that comes as a message of its own, or that we trained.
+        """
         seen = self.round
-        began = seen.down[0][0]
 
         def add(arrival: Arrival, delta: NDArray[np.float32]) -> None:
             start = self.world.now()
             omega = self.weights[arrival.client]
             if total.admits(omega, arrival.norm):
                 total.add(omega, delta)
+            if watch:
+                watch(arrival.client, delta)
             seen.arrivals.append(arrival)
             seen.aggregate.append((start, self.world.now()))
 
@@ -88,7 +123,8 @@ class ServerLink:
         seen.reports = [read_report(rank, report) for _, rank, report in reports]
         seen.control_bytes += sum(report.nbytes for _, _, report in reports)
         # θ is down when the last worker holds it.
-        seen.down = [(began, max([seen.down[0][1], *(report.held for report in seen.reports)]))]
+        began, sent = seen.down[0]
+        seen.down = [(began, max([sent, *(report.held for report in seen.reports)]))]
         self.inbox.finish(total, seen)
         return seen
 
@@ -119,7 +155,7 @@ class ServerLink:
     def _order(self, rank: int, order: Order) -> None:
         message = order.encode()
         self.sent.append(self.world.comm.Isend(message, rank, Tag.ORDER))
-        if order.kind == Kind.TRAIN:
+        if order.kind not in (Kind.EVALUATE, Kind.STOP):
             self.round.control_bytes += message.nbytes
 
     def _settle(self) -> None:
@@ -134,15 +170,19 @@ class ServerLink:
             self.host.receive(theta)
 
     def _expect_report(self, rank: int) -> tuple[MPI.Request, int, NDArray[np.float64]]:
-        rows = len(self.shares.get(rank, ())) if self.inbox.rows_in_reports else 0
+        rows = len(self.shares.get(rank, NOBODY)) if self.inbox.rows_in_reports else 0
         report = np.empty(REPORT + ROW * rows)
         return self.world.comm.Irecv(report, rank, Tag.REPORT), rank, report
 
     def _train_own(self, client: int, add: Add) -> None:
         assert self.host is not None
-        training = self.host.train(client, self.round.t, self.delta, lambda: self.inbox.poll(add))
+        if client in self.held:
+            training, delta = self.held[client]
+        else:
+            delta = self.delta
+            training = self.host.train(client, self.round.t, delta, lambda: self.inbox.poll(add))
         now = self.world.now()
-        add(Arrival(client, SERVER, training.loss, training.norm, training.seconds, now, now), self.delta)
+        add(Arrival(client, SERVER, training.loss, training.norm, training.seconds, now, now), delta)
 
 
 def split_by_home(ranks: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:

@@ -21,11 +21,13 @@ class WorkerLink:
         self.world = world
         self.outbox: Outbox = PerClientOutbox(world, d) if exchange == "per-client" else ReducedOutbox(world, d)
         self.theta = new_vector(d)
-        self.report_sent: list[MPI.Request] = []
-        self.idle_since = world.now()
+        self.sent: list[MPI.Request] = []
+        self.held = world.now()
+        self.compute = self.idle = self.send = 0.0
 
     def next_order(self) -> Order:
         """The server's next order. Until it comes, this rank sleeps."""
+        began = self.world.now()
         status = MPI.Status()
         message: list[MPI.Message] = []
 
@@ -38,18 +40,19 @@ class WorkerLink:
         self.world.wait(heard)
         content = np.empty(status.Get_count(MPI.INT64_T), np.int64)
         message[0].Recv(content)
+        self.idle += self.world.now() - began
         return Order.decode(content)
 
     def receive_theta(self) -> NDArray[np.float32]:
         """θᵗ, as it was sent after the order: (d,) float32."""
+        began = self.world.now()
         self.world.wait_for(self.world.comm.Ibcast(self.theta, root=SERVER), flowing=True)
+        self.held = self.world.now()
+        self.idle += self.held - began
         return self.theta
 
     def begin(self, order: Order) -> None:
-        """Start the round of a TRAIN order, holding its θ."""
-        self.held = self.world.now()
-        self.idle = self.held - self.idle_since
-        self.compute = self.send = 0.0
+        """Start delivering for a TRAIN order."""
         self.outbox.begin(order.exponent)
 
     def slot(self) -> NDArray[np.float32]:
@@ -65,23 +68,28 @@ class WorkerLink:
 
     def deliver(self, training: Training, omega: float) -> None:
         """Send off the update that was written into the slot."""
-        self.compute += training.seconds
         self.outbox.deliver(training, omega)
+
+    def answer(self, values: NDArray[np.float64]) -> None:
+        """The numbers a probe asked for, in the order's order."""
+        self._send(values, Tag.PROBE)
 
     def report(self) -> None:
         """Close the round: tell the server when θ was here and where the time went."""
-        self.idle_since = self.world.now()
-        head = np.array([self.held, self.compute, self.idle, self.send, self.idle_since])
-        self.world.wait(lambda: MPI.Request.Testall(self.report_sent), flowing=True)
-        message = np.concatenate([head, self.outbox.rows().reshape(-1)])
-        self.report_sent = [self.world.comm.Isend(message, SERVER, Tag.REPORT)]
+        head = np.array([self.held, self.compute, self.idle, self.send, self.world.now()])
+        self._send(np.concatenate([head, self.outbox.rows().reshape(-1)]), Tag.REPORT)
+        self.compute = self.idle = self.send = 0.0
         self.outbox.finish()
 
     def send_evaluation(self, rows: NDArray[np.float64]) -> None:
         """(loss, accuracy) of this rank's clients: (len, 2)."""
-        self.world.wait_for(self.world.comm.Isend(rows, SERVER, Tag.EVALUATION), flowing=True)
-        self.idle_since = self.world.now()
+        self._send(rows, Tag.EVALUATION)
+        self.idle = 0.0
 
     def leave(self) -> None:
         """Complete what is still on its way before this rank goes."""
-        self.world.wait(lambda: MPI.Request.Testall(self.report_sent), flowing=True)
+        self.world.wait(lambda: MPI.Request.Testall(self.sent), flowing=True)
+
+    def _send(self, message: NDArray[np.float64], tag: Tag) -> None:
+        self.leave()
+        self.sent = [self.world.comm.Isend(message, SERVER, tag)]

@@ -34,6 +34,7 @@ class Tag(IntEnum):
     REPORT = 4
     EVALUATION = 5
     FAILURE = 6
+    PROBE = 7
 
 
 class Elsewhere(FedmpiError):

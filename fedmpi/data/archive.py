@@ -37,6 +37,9 @@ def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> 
                     if len(content) != member.size:
                         raise DataError(f"{path}: '{member.name}' is cut short; get the archive again")
                     yield member.name, content
+            # To the end, where gzip's own checksum stands.
+            while bounded.read(BLOCK):
+                pass
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
         raise DataError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from None
 

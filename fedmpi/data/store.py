@@ -85,6 +85,8 @@ class Store:
         if not isinstance(self.file.get(name, getlink=True), h5py.HardLink):
             raise DataError(f"{self.path}: its '{name}' is missing or lies outside the file")
         dataset = self.file[name]
+        if not isinstance(dataset, h5py.Dataset):
+            raise DataError(f"{self.path}: its '{name}' is not an array")
         plain = dataset.chunks is None and not dataset.is_virtual and not dataset.external
         kind_of_number = dataset.dtype.kind if number == "S" else dataset.dtype.str.lstrip("<|")
         if not plain or kind_of_number != number or len(dataset.shape) != dimensions:
@@ -157,7 +159,7 @@ def open_store(path: Path, kind: str = "") -> Iterator[Store]:
         # A cache on a read-only or lockless file system is fine: nobody changes a finished file.
         with h5py.File(path, "r", locking=False) as file:
             yield Store(path, file, kind)
-    except (OSError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError) as error:
         raise DataError(f"{path}: not a readable fedmpi dataset ({first_line(error)}); import it again") from None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmpi.report.runs import Group, Run
 from fedmpi.report.stats import Band, Estimate, Floats, bands
@@ -32,11 +33,12 @@ AXES = (ROUNDS, BYTES, SECONDS)
 
 def cost(run: Run, axis: Axis) -> Floats:
     """The cost up to each evaluation, (evaluations,); 0 at θ⁰."""
-    t = run.evals["t"]
+    t: NDArray[np.int64] = run.evals["t"]
     if axis is ROUNDS:
         return t.astype(np.float64)
     per_round = sum(run.rounds[name].astype(np.float64) for name in axis.columns)
-    return np.concatenate([[0.0], np.cumsum(per_round)])[t]
+    until: Floats = np.concatenate([[0.0], np.cumsum(per_round)])
+    return until[t]
 
 
 def points(run: Run, axis: Axis, quantity: str = "loss") -> tuple[Floats, Floats]:

@@ -36,7 +36,7 @@ def draw_phases(study: Study) -> Figure | None:
         left += widths
     for row, total in zip(rows, left, strict=True):
         axes.annotate(shown(total / factor), (total, row), (4, 0), textcoords="offset points", va="center")
-    axes.set_yticks(rows, [group.label for group in groups])
+    axes.set_yticks(rows, [group.short for group in groups])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.22 * left.max())
     axes.set_xlabel(f"wall time per round ({unit})")
@@ -72,10 +72,10 @@ def draw_rank_panel(axes: Any, group: Group, values: Floats) -> None:
     for name, row in zip(RANK_TIMES, values, strict=True):
         axes.bar(ranks, row, bottom=bottom, width=0.62, color=RANK_COLOURS[name], label=name)
         bottom += row
-    axes.set_title(group.label, pad=3)
+    axes.set_title(group.short, pad=3)
     if len(ranks) <= MOST_RANKS_NAMED:
         homes = group.runs[0].clients["rank"]
-        axes.set_xticks(ranks, [rank_name(group, rank, int((homes == rank).sum())) for rank in ranks])
+        axes.set_xticks(ranks, [rank_name(group, rank, int((homes == rank).sum())) for rank in range(len(ranks))])
     axes.set_xlim(-0.6, len(ranks) - 0.4)
     axes.tick_params(axis="x", length=0)
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedmpi.report.curves import ROUNDS, Axis, difference, last, mean_curve
 from fedmpi.report.runs import Group, Study
 from fedmpi.report.stats import Band, Floats
@@ -57,7 +55,7 @@ def draw_difference(study: Study) -> Figure | None:
     for k, (group, band) in enumerate(curves):
         draw_band(axes, group, band, 1.0, k / len(curves))
     axes.set_xlabel(ROUNDS.title)
-    axes.set_ylabel(f"loss of {study.reference.label} − loss")
+    axes.set_ylabel(f"loss of {study.reference.short} − loss")
     axes.set_xlim(left=0)
     finish(figure, axes)
     return figure
@@ -77,7 +75,7 @@ def draw_band(axes: Any, group: Group, band: Band, factor: float, phase: float) 
         markevery=(int(phase * step), step),
         markeredgecolor="white",
         markeredgewidth=0.5,
-        label=group.label,
+        label=group.short,
     )
     if band.half is not None:
         axes.fill_between(x, band.mean - band.half, band.mean + band.half, color=style.colour, alpha=0.16, linewidth=0)

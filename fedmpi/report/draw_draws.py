@@ -70,7 +70,7 @@ def draw_rows(
             alpha=0.85,
         )
         draw_law(axes, base - 0.13, law, first=k == 0)
-    names = [d.group.label if d.law else f"{d.group.label}\n{short(d)}" for d in rows]
+    names = [d.group.short if d.law else f"{d.group.short}\n{short(d)}" for d in rows]
     axes.set_yticks([len(rows) - 1 - k + ROW / 3 for k in range(len(rows))], names)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
@@ -146,4 +146,4 @@ def draw_shares(axes: Any, d: Draws, order: Any) -> None:
     axes.plot(x, share, color=style.colour, marker="o", markersize=size, linestyle="none")
     if d.law is not None:
         axes.step(x, d.law.inclusion[order], where="mid", color=INK, linewidth=1.1)
-    axes.set_title(d.group.label if d.law is not None else f"{d.group.label} ({short(d)})", pad=3)
+    axes.set_title(d.group.short if d.law is not None else f"{d.group.short} ({short(d)})", pad=3)

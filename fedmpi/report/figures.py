@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,12 @@ def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
     for quantity in ("loss", "accuracy"):
         for axis in AXES:
             name, title = f"{quantity}-{axis.name}", f"{quantity.capitalize()} against {axis.name}"
-            yield name, title, band, ends(study, axis, quantity), lambda a=axis, q=quantity: draw_curves(study, a, q)
+            yield name, title, band, ends(study, axis, quantity), partial(draw_curves, study, axis, quantity)
     reference = study.reference.label
     yield (
         "difference",
         f"Difference to {reference}",
-        f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the scheme is ahead of {reference}.",
+        f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the scheme is ahead.",
         difference_alt(study),
         lambda: draw_difference(study),
     )

@@ -61,7 +61,9 @@ def snapshot(path: Path) -> Snapshot:
     with open_record(path) as record:
         config, rounds, evals = record.config, record.rounds, record.evals
         recent = rounds[-RECENT:]
-        moved = {ledger: int(sum(rounds[f"{way}_bytes_{ledger}"].sum() for way in ("down", "up"))) for ledger in LEDGERS}
+        moved = {
+            ledger: int(sum(rounds[f"{way}_bytes_{ledger}"].sum() for way in ("down", "up"))) for ledger in LEDGERS
+        }
         return Snapshot(
             name=printable(path.name),
             scheme=printable(config.sampling.scheme),
@@ -140,8 +142,9 @@ def phase_lines(now: Snapshot, width: int) -> list[str]:
     room = max(5, min(40, width - 36))
     total = sum(now.phases.values()) or 1.0
     longest = max(now.phases.values()) or 1.0
+    bars = {name: "█" * round(room * value / longest) for name, value in now.phases.items()}
     return [
-        f"  {name:<10} {seconds(value):>8}  {100 * value / total:3.0f} %  {'█' * round(room * value / longest)}"
+        f"  {name:<10} {seconds(value):>8}  {100 * value / total:3.0f} %  {bars[name]}".rstrip()
         for name, value in now.phases.items()
     ]
 

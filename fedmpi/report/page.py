@@ -74,7 +74,10 @@ def opening(material: Material) -> str:
 def learning(material: Material) -> str:
     """Curves, differences and the cost of a target."""
     loss, accuracy = figures(material, "loss-"), figures(material, "accuracy-")
-    parts = [heading("What a loss costs"), loss or "<p>No run was evaluated (eval.every = 0), so there is no loss to show.</p>"]
+    parts = [
+        heading("What a loss costs"),
+        loss or "<p>No run was evaluated (eval.every = 0), so there is no loss to show.</p>",
+    ]
     if loss:
         parts += [table(material, "target")]
         parts += [accuracy or "<p>No accuracies: this problem has no test data.</p>"]
@@ -117,9 +120,9 @@ def provenance(material: Material) -> str:
             definitions(words.where(study)),
             folded("The records", table(material, "records", kind="words")),
             "<h3>Again</h3>",
-            f"<p>With <code>{words.CONFIG_FILE}</code> from this directory (it is also below), each record comes from:</p>",
+            f"<p>With <code>{words.CONFIG_FILE}</code> from this directory each record comes from:</p>",
             code("\n".join(words.again(study))),
-            "<p>The same config and seed give the same θ, bit for bit, for any number of ranks; seconds are this machine's.</p>",
+            "<p>The same config and seed give the same θ, bit for bit, on any number of ranks. Seconds differ.</p>",
             folded("As the records remember their commands", code("\n".join(words.recorded_commands(study)))),
             folded(words.CONFIG_FILE, code(config)),
         ]
@@ -153,7 +156,8 @@ def figure(picture: Picture) -> str:
         f'<figure id="{name}"><h3>{escape(picture.title)}</h3>'
         f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(picture.alt)}">'
         f"<figcaption>{escape(picture.caption)} "
-        f'<span class="files"><a href="{name}.png">PNG</a> · <a href="{name}.pdf">PDF</a></span></figcaption></figure>\n'
+        f'<span class="files"><a href="{name}.png">PNG</a> · <a href="{name}.pdf">PDF</a></span>'
+        "</figcaption></figure>\n"
     )
 
 

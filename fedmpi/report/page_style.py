@@ -23,7 +23,8 @@ p, ul, dl { max-width:74ch; margin:.5rem 0 }
 .soft, figcaption, .caption, footer { color:var(--soft) }
 ul { padding-left:1.2rem } li { margin:.2rem 0 }
 a { color:var(--link) } a:focus-visible, .scroll:focus-visible, summary:focus-visible { outline:2px solid var(--link) }
-.warn { background:var(--warn); border-left:4px solid var(--warn-line); padding:.6rem .9rem; margin:1rem 0; border-radius:4px }
+.warn { background:var(--warn); border-left:4px solid var(--warn-line); border-radius:4px; padding:.6rem .9rem;
+  margin:1rem 0 }
 .warn ul { margin:.2rem 0 }
 .scroll { overflow-x:auto; margin:1rem 0 0; border:1px solid var(--line); border-radius:6px; background:var(--card) }
 table { border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums }
@@ -35,7 +36,8 @@ th:first-child { text-align:left; position:sticky; left:0; background:var(--card
 thead th:first-child { background:var(--tint) }
 .words td { white-space:normal; min-width:9rem }
 .chip { display:inline-block; width:.75em; height:.75em; border-radius:2px; margin-right:.5em }
-.figures { display:grid; gap:18px; grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr)); align-items:start; margin:1rem 0 }
+.figures { display:grid; gap:18px; grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));
+  align-items:start; margin:1rem 0 }
 .figures > .figures { grid-template-columns:1fr; margin:0 }
 .beside { display:flex; flex-wrap:wrap; gap:0 28px; align-items:flex-start }
 .beside > .figures { flex:1 1 min(100%,390px); max-width:460px; grid-template-columns:1fr }
@@ -46,14 +48,16 @@ figure { margin:0; padding:14px 14px 10px; border:1px solid var(--line); border-
 figure h3 { margin:0 0 .5rem }
 figure img { display:block; width:100%; height:auto }
 figcaption { font-size:.85rem; margin-top:.45rem }
-pre { background:var(--tint); border:1px solid var(--line); border-radius:6px; padding:.8rem; overflow:auto; max-height:24rem; margin:.6rem 0;
+pre { background:var(--tint); border:1px solid var(--line); border-radius:6px; padding:.8rem; margin:.6rem 0;
+  overflow:auto; max-height:24rem;
   font:.82rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace }
 code { font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace; font-size:.92em }
 dl { display:grid; grid-template-columns:minmax(7rem,max-content) 1fr; gap:.25rem 1rem }
 dt { font-weight:600 } dd { margin:0; min-width:0 }
 details { margin:.8rem 0 } summary { cursor:pointer; font-weight:600 }
 footer { font-size:.85rem; padding-top:1.6rem; padding-bottom:3rem }
-@media (max-width:520px) { dl { grid-template-columns:1fr; gap:0 } dd { margin-bottom:.55rem } th, td { padding:.4rem .6rem } }
+@media (max-width:520px) {
+  dl { grid-template-columns:1fr; gap:0 } dd { margin-bottom:.55rem } th, td { padding:.4rem .6rem } }
 @media print {
   :root { --paper:#fff; --card:#fff; --ink:#000; --soft:#444; --line:#bbb; --tint:#f3f3f3; --link:#000 }
   @page { margin:15mm }

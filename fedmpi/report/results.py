@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from fedmpi.report.curves import AXES, BYTES, ROUNDS, SECONDS, difference, last,
 from fedmpi.report.draws import Draws
 from fedmpi.report.forms import Cell, Column, Table
 from fedmpi.report.runs import PHASES, Group, Run, Study
-from fedmpi.report.stats import Estimate, estimate, wilson
+from fedmpi.report.stats import Estimate, Floats, estimate, wilson
 from fedmpi.report.target import reach
 
 SCHEME = Column("scheme", "scheme")
@@ -160,7 +161,7 @@ def ranks(study: Study) -> Table:
         for rank in range(group.runs[0].size if group.runs else 0):
             first = group.runs[0]
             host, device = (first.ranks[key][rank].decode(errors="replace") for key in ("host", "device"))
-            times = [over_runs(group, lambda run, n=name, r=rank: rank_time(run, n, r)) for name in RANK_TIMES]
+            times = [over_runs(group, partial(rank_time, name=name, rank=rank)) for name in RANK_TIMES]
             hosted = int((first.clients["rank"] == rank).sum())
             rows.append((group.label, rank, host, device or "server", hosted, *times))
     return Table("ranks", "Seconds per round of each rank; clients are those of the first seed.", columns, tuple(rows))
@@ -173,7 +174,15 @@ def records(study: Study) -> Table:
     for group in study.groups:
         for run in (*group.runs, *group.left_out):
             rounds = f"{len(run.rounds)} of {run.config.run.T}"
-            row = (run.path.name, group.label, run.seed, run.status, rounds, len(run.evals), note(run, run in group.runs))
+            row = (
+                run.path.name,
+                group.label,
+                run.seed,
+                run.status,
+                rounds,
+                len(run.evals),
+                note(run, run in group.runs),
+            )
             rows.append(row)
     return Table("records", "The records this report was made from.", columns, tuple(rows))
 
@@ -208,9 +217,9 @@ def rounds_of(group: Group) -> str:
     return "–" if not done else str(done[0]) if done[0] == done[-1] else f"{done[0]}–{done[-1]}"
 
 
-def mean(x: np.ndarray) -> float:
+def mean(x: Floats) -> float:
     return float(x.mean())
 
 
-def sd_of(x: np.ndarray) -> float | None:
+def sd_of(x: Floats) -> float | None:
     return float(x.std(ddof=1)) if len(x) > 1 else None

@@ -22,6 +22,8 @@ PHASES = tuple(
     for field in TABLES["/rounds"].fields
     if field.name.startswith("time_") and field.name != "time_total"
 )
+LABEL = 22
+"""The most characters of a label in a figure."""
 # Where these differ, the losses are of different problems and no figure can hold both.
 OF_THE_EXPERIMENT = ("data.", "model.", "sampling.importance", "eval.max_samples")
 # Where these differ, the runs are still repetitions of one another.
@@ -77,6 +79,12 @@ class Group:
     left_out: tuple[Run, ...]
 
     @property
+    def short(self) -> str:
+        """The label where room is scarce: of the user's own scheme only the class, and no more than fits."""
+        text = self.label.removeprefix(self.scheme.rpartition(":")[0] + ":")
+        return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+
+    @property
     def seeds(self) -> list[int]:
         return [run.seed for run in self.runs]
 
@@ -113,7 +121,7 @@ def read_run(path: Path) -> Run:
             config = record.config
         except ConfigError as error:
             raise RecordError(f"{path}: its config cannot be read by this fedmpi ({error})") from None
-        error = record.table("/ranks/clock_error") if "/ranks/clock_error" in record.file else np.zeros(0)
+        clocks = record.table("/ranks/clock_error") if "/ranks/clock_error" in record.file else np.zeros(0)
         return Run(
             path=path,
             config=config,
@@ -126,7 +134,7 @@ def read_run(path: Path) -> Run:
             clients=record.clients,
             ranks=record.ranks,
             d=record.file["/model/theta"].shape[0],
-            clock_error=float(np.nanmax(np.abs(error))) if np.isfinite(error).any() else None,
+            clock_error=float(np.nanmax(np.abs(clocks))) if np.isfinite(clocks).any() else None,
         )
 
 
@@ -144,7 +152,9 @@ def check_same_experiment(one: Run, other: Run) -> None:
                 "make one report for each"
             )
     if not np.array_equal(one.clients["p"], other.clients["p"]):
-        raise RecordError(f"{one.path} and {other.path} have clients of different importances: make one report for each")
+        raise RecordError(
+            f"{one.path} and {other.path} have clients of different importances: make one report for each"
+        )
 
 
 def grouped(runs: Sequence[Run]) -> tuple[Group, ...]:
@@ -201,7 +211,8 @@ def check_distinct(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.seed in seen:
             raise RecordError(
-                f"{seen[run.seed].path} and {run.path} are the same run ({run.scheme}, seed {run.seed}): give one of them"
+                f"{seen[run.seed].path} and {run.path} are the same run ({run.scheme}, seed {run.seed}): "
+                "give one of them"
             )
         seen[run.seed] = run
 

@@ -42,7 +42,7 @@ PHASE_COLOURS = dict(
 )
 RANK_COLOURS = {"compute": PHASE_COLOURS["aggregate"], "send": PHASE_COLOURS["up"], "idle": PHASE_COLOURS["wait"]}
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9.5,

@@ -26,7 +26,10 @@ def seconds(value: float) -> str:
 
 def scale(value: float, unit: str) -> tuple[float, str]:
     """(factor, unit) that show a number of bytes or seconds with few digits before the point: 1234 B is 1.234 kB."""
-    steps = {"B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")), "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s"))}
+    steps = {
+        "B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")),
+        "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),
+    }
     fitting = [step for step in steps[unit] if abs(value) >= step[0] * 0.9995] if unit in steps else [(1.0, unit)]
     factor, name = fitting[-1] if fitting else steps[unit][0]
     return 1 / factor, name

@@ -23,7 +23,7 @@ class Reach:
 
 
 def crossing(x: Floats, loss: Floats, target: float) -> float | None:
-    """The cost x at which the loss first comes down to the target, linear between evaluations; None if it never does."""
+    """The cost x at which the loss first comes down to the target, linear between evaluations; None if never."""
     below = np.flatnonzero(loss <= target)
     if not len(below):
         return None
@@ -40,14 +40,16 @@ def reach(group: Group, target: float) -> Reach:
     With a seed that does not reach it there is no mean: that of the others would be too small.
     """
     evaluated = [run for run in group.runs if len(points(run, ROUNDS)[0])]
-    found = {axis.name: [cost_of(run, axis, target) for run in evaluated] for axis in AXES}
-    reached = sum(x is not None for x in found[ROUNDS.name])
+    found = {axis.name: costs_of(evaluated, axis, target) for axis in AXES}
+    reached = len(found[ROUNDS.name])
     whole = reached == len(evaluated) > 0
     return Reach(reached, len(evaluated), {name: estimate(xs) for name, xs in found.items()} if whole else {})
 
 
-def cost_of(run: Run, axis: Axis, target: float) -> float | None:
-    return crossing(*points(run, axis), target)
+def costs_of(runs: Sequence[Run], axis: Axis, target: float) -> list[float]:
+    """What the target cost each run that reached it."""
+    found = [crossing(*points(run, axis), target) for run in runs]
+    return [x for x in found if x is not None]
 
 
 def default_target(groups: Sequence[Group]) -> float | None:

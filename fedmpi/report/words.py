@@ -22,9 +22,13 @@ def what(study: Study) -> str:
     """The experiment in one paragraph."""
     config, run = study.first.config, study.first
     n, p = len(run.clients["p"]), config.sampling.importance
-    importance = {"ratio": "in proportion to their samples", "uniform": "all equal"}.get(str(p), "as given in the config")
+    importance = {"ratio": "in proportion to their samples", "uniform": "all equal"}.get(
+        str(p), "as given in the config"
+    )
     seeds = sorted({r.seed for r in study.runs})
-    varied = {key: sorted({str(r.settings[key]) for r in study.runs}) for key in ("sampling.m", "client.K", "client.eta_l")}
+    varied = {
+        key: sorted({str(r.settings[key]) for r in study.runs}) for key in ("sampling.m", "client.K", "client.eta_l")
+    }
     m, K, eta_l = (" or ".join(values) for values in varied.values())
     return (
         f"{count(len(study.groups), 'sampling scheme')} on {config.data.name}: n = {n} clients with importances "
@@ -43,7 +47,10 @@ def where(study: Study) -> list[tuple[str, str]]:
         ("ranks", " or ".join(map(str, sorted({run.size for run in runs})))),
         ("hosts", ", ".join(sorted({host for run in runs for host in texts(run.attributes.get("hosts"))}))),
         ("devices", ", ".join(devices)),
-        ("MPI", "; ".join(sorted({library.splitlines()[0].split(",")[0] for library in distinct(runs, "mpi_library")}))),
+        (
+            "MPI",
+            "; ".join(sorted({library.splitlines()[0].split(",")[0] for library in distinct(runs, "mpi_library")})),
+        ),
         ("fedmpi", ", ".join(distinct(runs, "software_version"))),
         *[(name, ", ".join(distinct(runs, f"{name}_version"))) for name in ("torch", "numpy", "h5py", "mpi4py")],
         ("runs started", " to ".join(ends(distinct(runs, "created")))),
@@ -84,7 +91,9 @@ def warnings(study: Study) -> list[str]:
             said = note(run, run in group.runs)
             if said:
                 done = f"{len(run.rounds)} of {run.config.run.T} rounds"
-                found.append(printable(f"{run.path.name} ({group.label}, seed {run.seed}) is {run.status}, {done}: {said}."))
+                found.append(
+                    printable(f"{run.path.name} ({group.label}, seed {run.seed}) is {run.status}, {done}: {said}.")
+                )
     return found
 
 
@@ -94,7 +103,9 @@ def again(study: Study) -> list[str]:
     lines = []
     for run in study.runs:
         settings = flat(run.config)
-        changes = [f"-s {shlex.quote(f'{key}={value_text(settings[key])}')}" for key in settings if settings[key] != base[key]]
+        changes = [
+            f"-s {shlex.quote(f'{key}={value_text(settings[key])}')}" for key in settings if settings[key] != base[key]
+        ]
         launch = f"mpirun -n {run.size} " if run.size > 1 else ""
         command = [f"{launch}fedmpi run {CONFIG_FILE}", *changes, f"-o {shlex.quote(run.path.name)}"]
         lines.append(printable(" ".join(command)))
@@ -119,7 +130,10 @@ def glossary() -> list[tuple[str, str]]:
         ("wire bytes", "what MPI was handed: θ once per rank, however many clients live there, and every update"),
         ("communication time", "down + up: θ or some update is on its way"),
         ("±, band", "95 % confidence interval of the mean over seeds (Student's t); one seed has none"),
-        ("compute, send, idle", "what a rank did: training; waiting for an earlier update to leave; waiting for orders and θ"),
+        (
+            "compute, send, idle",
+            "what a rank did: training; waiting for an earlier update to leave; waiting for orders and θ",
+        ),
     ]
 
 

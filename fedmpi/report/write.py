@@ -64,5 +64,9 @@ def write_report(
 
 
 def write_table(table: Table, directory: Path) -> None:
-    for suffix, content in (("txt", f"{table.text()}\n\n{table.caption}\n"), ("csv", table.csv()), ("tex", table.latex())):
+    for suffix, content in (
+        ("txt", f"{table.text()}\n\n{table.caption}\n"),
+        ("csv", table.csv()),
+        ("tex", table.latex()),
+    ):
         (directory / f"{table.name}.{suffix}").write_text(content, encoding="utf-8")

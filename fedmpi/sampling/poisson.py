@@ -35,7 +35,7 @@ class Poisson(Scheme):
         self._fill_buckets()
 
     def _fill_buckets(self) -> None:
-        """Orders the clients into buckets b = 0, 1, … of probability 2^−(b+1) < m p_i ≤ 2^−b.
+        """Orders the clients into buckets b = 0, 1, … of probability 2^−(b+1) ≤ m p_i < 2^−b (or 1, in the first).
 
         The last bucket, b = ⌈log₂ n⌉ + 1, takes all smaller ones: it proposes less than one client per draw.
         """
@@ -44,10 +44,9 @@ class Poisson(Scheme):
         # In slices, so that n = 10⁸ does not need three more arrays of that size.
         for start in range(0, self.n, 1 << 20):
             part = slice(start, start + (1 << 20))
-            mantissa, exponent = np.frexp(self.p[part] * self.m)
-            # x = mantissa · 2^exponent with mantissa in [½, 1), so an exact power of two sits one too high.
-            bucket[part] = np.clip(-exponent + (mantissa == 0.5), 0, last)
-            bucket[part][mantissa == 0] = last
+            probability = self.p[part] * self.m
+            # frexp gives e with 2^(e−1) ≤ probability < 2^e, and e = 0 for 0.
+            bucket[part] = np.where(probability > 0, np.clip(-np.frexp(probability)[1], 0, last), last)
         self._order = np.argsort(bucket, kind="stable")
         size = np.bincount(bucket, minlength=last + 1)
         filled = np.flatnonzero(size)

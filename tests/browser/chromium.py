@@ -102,9 +102,9 @@ class Browser:
         shot = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(shot["data"]))
 
-    def pdf(self, file: Path) -> None:
-        """The page as it prints."""
-        file.write_bytes(base64.b64decode(self.devtools("Page.printToPDF", printBackground=True)["data"]))
+    def printed(self) -> bytes:
+        """The page on paper, as PDF."""
+        return base64.b64decode(self.devtools("Page.printToPDF", printBackground=True)["data"])
 
     def __enter__(self) -> Browser:
         return self
@@ -114,4 +114,4 @@ class Browser:
             self.call("DELETE", "")
         finally:
             self.driver.terminate()
-            self.driver.wait(10)
+            self.driver.communicate(timeout=10)

@@ -16,7 +16,7 @@ COMM = MPI.COMM_WORLD
 def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.getplugin("terminalreporter")
     if COMM.rank and reporter:
-        reporter._tw = create_terminal_writer(config, open(os.devnull, "w"))
+        reporter._tw = create_terminal_writer(config, open(os.devnull, "w"))  # noqa: SIM115
 
 
 @pytest.fixture

@@ -52,9 +52,21 @@ def same_run(alone: Any, together: Any) -> bool:
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
 @pytest.mark.parametrize("hosts_clients", [False, True])
-@pytest.mark.parametrize("scheme", ["full", "md", "uniform", "binomial", "clustered"])
+@pytest.mark.parametrize("scheme", ["full", "md", "uniform", "binomial", "clustered", "optimal", "power-of-choice"])
 def test_quadratic_is_the_same_bits(shared_path: Path, scheme: str, hosts_clients: bool, exchange: str) -> None:
-    settings = {**QUADRATIC, "sampling.scheme": scheme, "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
+    settings = {
+        **QUADRATIC,
+        "sampling.scheme": scheme,
+        "server.hosts_clients": hosts_clients,
+        "comm.exchange": exchange,
+    }
+    records = alone_and_together("quadratic", settings, shared_path)
+    assert everywhere(records is None or same_run(*records))
+
+
+@pytest.mark.parametrize("scheme", ["optimal-approx", "clustered-similarity", "fedavg", "poisson"])
+def test_quadratic_is_the_same_bits_with_other_schemes(shared_path: Path, scheme: str) -> None:
+    settings = {**QUADRATIC, "sampling.scheme": scheme, "sampling.m": 3, "data.spread": 0.3}
     records = alone_and_together("quadratic", settings, shared_path)
     assert everywhere(records is None or same_run(*records))
 
@@ -108,6 +120,8 @@ def same_cohorts(record: Any, cohorts: list[dict[int, float]]) -> bool:
     """Whether S_t is the oracle's exactly and ω to the last bit or two (n p/m may be rounded in another order)."""
     for t, expected in enumerate(cohorts):
         rows = record.cohorts[record.cohorts["t"] == t]
-        if rows["client"].tolist() != list(expected) or not np.allclose(rows["omega"], list(expected.values()), rtol=1e-15):
+        if rows["client"].tolist() != list(expected) or not np.allclose(
+            rows["omega"], list(expected.values()), rtol=1e-15
+        ):
             return False
     return True

@@ -28,8 +28,8 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
             "up_bytes_logical": 5 * theta,
             "down_bytes_wire": workers * theta,
             "up_bytes_wire": up_wire,
-            # orders: 4 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
-            "control_bytes_wire": 8 * (workers * (4 + 5) + 5 * (2 + 5)) if workers else 0,
+            # orders: 5 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
+            "control_bytes_wire": 8 * (workers * (5 + 5) + 5 * (2 + 5)) if workers else 0,
         }
         passed = all((rounds[name] == value).all() for name, value in expected.items())
     assert everywhere(passed)
@@ -83,3 +83,30 @@ def test_an_update_that_is_not_finite_can_be_left_out(shared_path: Path) -> None
         passed = (record.rounds["rejected"] == record.rounds["N"]).all() and not record.theta.any()
         passed = bool(passed and not np.isfinite(record.cohorts["delta_norm"]).any())
     assert everywhere(passed)
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+@pytest.mark.parametrize(("scheme", "scalars"), [("optimal", 1), ("optimal-approx", 9), ("power-of-choice", 1)])
+def test_a_two_step_round_asks_many_and_uploads_few(
+    shared_path: Path, scheme: str, scalars: int, exchange: str
+) -> None:
+    """optimal: θ to all n, n scalars, N updates; power-of-choice: θ and scalars to d = 2m candidates only."""
+    run(
+        Config.load("quadratic", {"run.T": 8, "sampling.scheme": scheme, "comm.exchange": exchange}),
+        shared_path / "r.h5",
+    )
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "r.h5")
+        rounds, workers, theta = record.rounds, COMM.size - 1, 20 * 4
+        asked = 10 if scheme == "power-of-choice" else 20
+        updates = workers * 160 if exchange == "reduced" else rounds["N"] * theta if workers else 0
+        passed = (
+            (rounds["down_bytes_logical"] == asked * theta).all()
+            and (rounds["up_bytes_logical"] == rounds["N"] * theta + 8 * asked * scalars).all()
+            and (rounds["down_bytes_wire"] == workers * theta).all()
+            and (rounds["up_bytes_wire"] == updates + (8 * asked if workers else 0)).all()
+            and len(record.cohorts) == rounds["N"].sum()
+            and 0 < rounds["N"].mean() < asked
+        )
+    assert everywhere(bool(passed))

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from fedmpi.cli.bench_draw import draw
 from fedmpi.cli.theory import theory
+from fedmpi.config import Config
 from fedmpi.errors import ConfigError
 
 
@@ -103,6 +104,16 @@ def test_step_sizes_that_fail_are_listed_with_the_largest_that_works() -> None:
     assert f"η_l = {1 / 60:.3g}" in line
     largest = numbers("-n", "20", "-m", "2", "--eta-l", "0.1")["schemes"]["md"]["largest_eta_l"]
     assert "Theorem 1 is not proved" not in run("-n", "20", "-m", "10", "--eta-l", str(largest * 0.99))
+
+
+def test_a_preset_gives_p_m_and_the_steps_unless_the_command_line_does() -> None:
+    config = Config.load("quadratic")
+    found = numbers("--preset", "quadratic", "--eta-l", "0.125")
+    assert (found["n"], found["m"]) == (config.data.n, config.sampling.m)
+    problem = found["problem"]
+    assert (problem["K"], problem["T"], problem["eta_g"]) == (config.client.K, config.run.T, config.server.eta_g)
+    assert problem["eta_l"] == 0.125 != config.client.eta_l
+    assert numbers("--preset", "quadratic", "-m", "3")["m"] == 3
 
 
 def test_plot(tmp_path: Path) -> None:

@@ -148,7 +148,10 @@ def test_importances() -> None:
     sizes = np.array([1, 3])
     settings = {"data.n": 2}
     assert importances(Config.load("demo", settings), sizes).tolist() == [0.25, 0.75]
-    assert importances(Config.load("demo", {**settings, "sampling.importance": "uniform"}), sizes).tolist() == [0.5, 0.5]
+    assert importances(Config.load("demo", {**settings, "sampling.importance": "uniform"}), sizes).tolist() == [
+        0.5,
+        0.5,
+    ]
     given = {**settings, "sampling.importance": [0.1, 0.9]}
     assert importances(Config.load("demo", given), sizes).tolist() == [0.1, 0.9]
     with pytest.raises(ConfigError, match=r"holds 2 numbers, but data\.n = 3"):

@@ -53,7 +53,10 @@ def test_a_file_is_read_like_a_preset(tmp_path: Any) -> None:
         ({"client.decay": 1.5}, ["client.decay = 1.5", "at most 1"]),
         ({"sampling.m": 0}, ["sampling.m = 0", "at least 1"]),
         ({"sampling.importance": ["x"]}, ["sampling.importance[0]", "must be a number"]),
-        ({"comm.exchange": "reduce"}, ["comm.exchange = 'reduce'", "'per-client', 'reduced'", "did you mean 'reduced'?"]),
+        (
+            {"comm.exchange": "reduce"},
+            ["comm.exchange = 'reduce'", "'per-client', 'reduced'", "did you mean 'reduced'?"],
+        ),
         ({"server.hosts_clients": 1}, ["server.hosts_clients = 1", "true or false"]),
         ({"run": 3}, ["unknown key 'run'"]),
     ],
@@ -79,7 +82,14 @@ def test_truncated_toml_says_where(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a.b=3", 3), ("a.b=0.5", 0.5), ("a.b=md", "md"), ("a.b=[1, 2]", [1, 2]), ("a.b = true", True), ("a.b=x=y", "x=y")],
+    [
+        ("a.b=3", 3),
+        ("a.b=0.5", 0.5),
+        ("a.b=md", "md"),
+        ("a.b=[1, 2]", [1, 2]),
+        ("a.b = true", True),
+        ("a.b=x=y", "x=y"),
+    ],
 )
 def test_an_override_is_toml_or_else_a_string(text: str, value: Any) -> None:
     assert parse_override(text) == ("a.b", value)

@@ -178,6 +178,16 @@ def test_similar_clients_share_a_cluster() -> None:
         assert members == {tuple(np.flatnonzero(kind == k)) for k in range(3)}
 
 
+def test_the_heaviest_groups_start_the_clusters_and_the_light_ones_are_poured() -> None:
+    """Kinds of 4, 4, 2, 2 clients, each pair beside a four it cannot join, three clusters with room for 4 each."""
+    kind = np.array([2, 0, 0, 3, 1, 1, 0, 2, 1, 0, 3, 1])
+    scheme = make_scheme("clustered-similarity", p=np.full(12, 1 / 12), m=3)
+    scheme.observe(np.arange(12), np.array([[0], [100], [1], [101]], dtype=np.float32)[kind])
+    scheme.begin_round(1)
+    members = {tuple(np.flatnonzero(row)) for row in scheme.tables()}
+    assert members == {tuple(np.flatnonzero(kinds)) for kinds in (kind == 0, kind == 1, kind >= 2)}
+
+
 def test_reclustering_waits_for_its_round() -> None:
     scheme = make_scheme("clustered-similarity", p=np.full(8, 1 / 8), m=2, recluster_every=5)
     before = scheme.tables()

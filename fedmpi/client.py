@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedmpi.config import Client as ClientSettings
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
 from fedmpi.errors import FedmpiError
 from fedmpi.models import TrainableModel, make_model
+from fedmpi.models.memory import keep_freed_memory
 from fedmpi.rng import stream, torch_seed
 
 # A worker keeps the data of the clients it trained last; others are loaded again when they are drawn.
@@ -42,14 +44,16 @@ class Host:
 
     def __init__(self, config: Config, dataset: Dataset) -> None:
         torch.set_num_threads(config.client.threads)
+        keep_freed_memory()
         self.config = config
         self.model = make_model(config)
         self.theta = torch.empty_like(self.model.theta)
         self.data: Callable[[int], ClientData] = lru_cache(CACHED_CLIENTS)(dataset.client)
 
-    def receive(self, theta: NDArray[np.float32]) -> None:
-        """Take θᵗ, the point every client of this round starts from."""
+    def receive(self, theta: NDArray[np.float32], seed: int = 0) -> None:
+        """Take θᵗ, the point every client of this round starts from, and the seed of the run it belongs to."""
         self.theta.copy_(torch.from_numpy(theta))
+        self.seed = seed
 
     def train(
         self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = lambda: None
@@ -57,7 +61,9 @@ class Host:
         """Client i's work in round t; Δ_i is written into `delta`: (d,) float32."""
         began = time.perf_counter()
         try:
-            loss = local_steps(self.model, self.theta, self.data(i), self.config, i, t, between_steps)
+            loss = local_steps(
+                self.model, self.theta, self.data(i), self.config.client, (self.seed, t, i), between_steps
+            )
         except Exception as error:
             raise FedmpiError(f"client {i}, round {t}: {type(error).__name__}: {error}") from error
         out = torch.from_numpy(delta)
@@ -100,22 +106,21 @@ def local_steps(
     model: TrainableModel,
     theta: torch.Tensor,
     data: ClientData,
-    config: Config,
-    i: int,
-    t: int,
+    client: ClientSettings,
+    key: tuple[int, int, int],
     between_steps: Callable[[], object],
 ) -> float:
     """The mean loss of K SGD steps from θᵗ, which leave θ_i in `model.theta`.
 
     θ_i ← θ_i − η_l decayᵗ (g_i(θ_i) + μ (θ_i − θᵗ)), each g_i on a fresh batch of B samples without replacement
-    [FVKL, Algorithm 1; FedProx]. The batches come from the stream (run.seed, "batches", t, i), dropout from
-    (run.seed, "dropout", t, i).
+    [FVKL, Algorithm 1; FedProx]. `key` is (run.seed, t, i): batches come from the stream of purpose
+    "batches" with that key, dropout from that of "dropout".
     """
-    client = config.client
-    rng = stream(config.run.seed, "batches", t, i)
+    seed, t, i = key
+    rng = stream(seed, "batches", t, i)
     eta_l = client.eta_l * client.decay**t
     model.theta.copy_(theta)
-    model.reseed(torch_seed(config.run.seed, "dropout", t, i))
+    model.reseed(torch_seed(seed, "dropout", t, i))
     total = torch.zeros((), device=model.theta.device)
     for _ in range(client.K):
         total += model.gradient(data.batch(client.B, rng))

@@ -120,8 +120,8 @@ class Sampling:
     m: int = key(10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1)
     importance: Any = key(
         "ratio",
-        'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "file:PATH" (numbers,'
-        " divided by their sum) or a list of n numbers that sum to 1",
+        'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "heavy:P" (P for '
+        'client 0), "file:PATH" (numbers, divided by their sum) or a list of n numbers that sum to 1',
     )
     distance: str = key("l2", "between updates, for `clustered-similarity`", choices=("l1", "l2", "cosine"))
     recluster_every: int = key(1, "cluster anew so often, for `clustered-similarity`", unit="rounds", least=1)
@@ -137,6 +137,34 @@ class Comm:
         "how updates come back: each Δ_i as its own message, or one Reduce of ω_i Δ_i per round",
         choices=("per-client", "reduced"),
     )
+    compression: str = key(
+        "none",
+        "what a client does to its update before it uploads it; `topk` keeps what it does not send for the client's"
+        " next upload",
+        choices=("none", "float16", "bfloat16", "int8", "topk"),
+    )
+    topk: float = key(0.01, "share of an update's entries that `topk` sends", above=0, most=1)
+
+
+@dataclass(frozen=True)
+class Network:
+    enabled: bool = key(False, "say in the record how long each round would take in a federation with these links")
+    latency: float = key(0.05, "one way, client to server: median over clients", unit="s", least=0)
+    down: float = key(20e6, "bandwidth of a client's downlink: median over clients", unit="bit/s", above=0)
+    up: float = key(5e6, "bandwidth of a client's uplink: median over clients", unit="bit/s", above=0)
+    speed: float = key(1.0, "a client's speed of training, relative to this machine: median over clients", above=0)
+    latency_spread: float = key(0.0, "standard deviation of ln latency over clients; 0 = all equal", least=0, most=4)
+    down_spread: float = key(0.0, "standard deviation of ln down over clients; 0 = all equal", least=0, most=4)
+    up_spread: float = key(0.0, "standard deviation of ln up over clients; 0 = all equal", least=0, most=4)
+    speed_spread: float = key(0.0, "standard deviation of ln speed over clients; 0 = all equal", least=0, most=4)
+    trace: str = key("", "CSV file with columns client, latency, down, up, speed, in place of medians and spreads")
+    server_down: float = key(
+        0.0, "what the server can send, shared by the clients of a round; 0 = no limit", unit="bit/s", least=0
+    )
+    server_up: float = key(
+        0.0, "what the server can receive, shared by the clients of a round; 0 = no limit", unit="bit/s", least=0
+    )
+    seed: int = key(0, "seed of the clients' links and speeds", least=0)
 
 
 @dataclass(frozen=True)
@@ -152,6 +180,15 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    cases: tuple[tuple[int, int], ...] = key((), "pairs [n, m] of a sweep; empty = data.n and sampling.m alone")
+    importances: tuple[str, ...] = key((), "values of sampling.importance in a sweep; empty = that one alone")
+    alphas: tuple[float, ...] = key((), "values of data.alpha in a sweep; empty = that one alone")
+    schemes: tuple[str, ...] = key((), "schemes of a sweep, run in pairs; empty = sampling.scheme alone")
+    seeds: int = key(1, "seeds of a sweep: run.seed, run.seed + 1, …", least=1)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of one run. Immutable; `to_toml` and `from_toml` are inverse to each other."""
 
@@ -162,8 +199,10 @@ class Config:
     server: Server = Server()
     sampling: Sampling = Sampling()
     comm: Comm = Comm()
+    network: Network = Network()
     eval: Eval = Eval()
     record: Record = Record()
+    sweep: Sweep = Sweep()
 
     @classmethod
     def load(cls, source: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -275,6 +314,9 @@ KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "bool": ("true or false", (bool,)),
     "dict[str, Any]": ("a table", (dict,)),
     "Any": ("a string or a list of numbers", (str, list)),
+    "tuple[str, ...]": ("a list of strings", (list,)),
+    "tuple[float, ...]": ("a list of numbers", (list,)),
+    "tuple[tuple[int, int], ...]": ("a list of pairs of integers, such as [[10, 5], [20, 10]]", (list,)),
 }
 
 
@@ -286,8 +328,8 @@ def checked(dotted: str, declared: Field[Any], value: Any) -> Any:
         raise ConfigError(f"{dotted} = {toml_value(value)}: must be {kind}")
     if declared.type == "float":
         value = number(dotted, value)
-    if declared.type == "Any" and isinstance(value, list):
-        return tuple(number(f"{dotted}[{k}]", item) for k, item in enumerate(value))
+    if isinstance(value, list):
+        return tuple(checked_item(dotted, k, kind, str(declared.type), item) for k, item in enumerate(value))
     if declared.type == "int" and abs(value) >= 2**63:
         raise ConfigError(f"{dotted} = {value}: must be below 2**63")
     if limits["choices"] and value not in limits["choices"]:
@@ -303,6 +345,18 @@ def checked(dotted: str, declared: Field[Any], value: Any) -> Any:
         if limit is not None and not kept(value, limit):
             raise ConfigError(f"{dotted} = {value}: must be {words} {limit}")
     return value
+
+
+def checked_item(dotted: str, k: int, kind: str, declared: str, item: Any) -> Any:
+    """Item k of a list, in the type the list is declared to hold."""
+    if declared in ("Any", "tuple[float, ...]"):
+        return number(f"{dotted}[{k}]", item)
+    if declared == "tuple[str, ...]" and isinstance(item, str):
+        return item
+    pair = isinstance(item, list | tuple) and len(item) == 2 and all(type(part) is int and part > 0 for part in item)
+    if declared.startswith("tuple[tuple") and pair:
+        return tuple(item)
+    raise ConfigError(f"{dotted}[{k}] = {toml_value(item)}: the key takes {kind}")
 
 
 def number(dotted: str, value: Any) -> float:

@@ -43,21 +43,17 @@ class Federation:
         self.updates: dict[int, NDArray[np.float32]] = {}
         self.link, self.books, self.on_round = link, books, on_round
 
-    def run(self) -> None:
-        """T rounds from θ⁰."""
+    def begin(self) -> None:
+        """Evaluate and keep θ⁰, as asked."""
         if self.config.eval.every:
             self.books.write_evaluation(self.evaluate())
-        while self.t < self.config.run.T:
-            self.keep_theta()
-            self.round(self.t)
         self.keep_theta()
-        self.link.stop()
 
     def round(self, t: int) -> None:
         """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
         line = Timeline(self.world.now, self.world.now())
         rng = stream(self.config.run.seed, "sampling", t)
-        self.link.begin(t)
+        self.link.begin(t, self.config.run.seed)
         probed, asked = self.probe(rng) if self.scheme.probe else ({}, 0)
         with line.during("sample"):
             self.scheme.begin_round(t)
@@ -76,6 +72,7 @@ class Federation:
             update_norm = self.total.apply(self.theta, self.config.server.eta_g)
             self.show_updates(cohort)
         self.t = t + 1
+        self.keep_theta()
         with line.during("evaluate"):
             evaluation = self.evaluate() if self.evaluation_is_due() else None
 
@@ -137,7 +134,7 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
     while (order := link.next_order()).kind != Kind.STOP:
         clients = order.clients.tolist()
         if order.brings_theta:
-            host.receive(link.receive_theta())
+            host.receive(link.receive_theta(), order.seed)
         if order.kind == Kind.EVALUATE:
             link.send_evaluation(host.evaluate(mine))
         elif order.kind == Kind.TRAIN:

@@ -1,11 +1,11 @@
-"""One run on all ranks: set it up, give every rank its role, and end it whole whatever happens."""
+"""A job on all ranks: set it up, give every rank its role, and end it whole whatever happens."""
 
 from __future__ import annotations
 
 import platform
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,14 @@ from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.federation import Federation, work
 from fedmpi.models import make_model
-from fedmpi.record import RecordWriter
+from fedmpi.record import RecordWriter, refuse_existing
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
+
+OnRound = Callable[[Outcome], None]
+
+
+def silent(outcome: Outcome) -> None:
+    """The default of `on_round`."""
 
 
 def run(
@@ -34,7 +40,7 @@ def run(
     *,
     force: bool = False,
     debug: bool = False,
-    on_round: Callable[[Outcome], None] = lambda outcome: None,
+    on_round: OnRound = silent,
     world: World | None = None,
 ) -> Path:
     """**Collective.** The path of the record of one run of `config`.
@@ -45,52 +51,68 @@ def run(
     world = world or connect()
     config = Config.from_toml(world.first(config.to_toml))
     path = Path(out or f"{config.run.name}.h5")
-    if not world.is_server:
-        take_part(world, config, debug)
-    else:
-        lead(world, config, path, force, debug, on_round)
+    together([config], [path], world, force=force, debug=debug, on_round=on_round)
     return path
+
+
+def together(
+    configs: Sequence[Config],
+    paths: Sequence[Path],
+    world: World,
+    *,
+    force: bool = False,
+    debug: bool = False,
+    on_round: OnRound = silent,
+    attributes: dict[str, str] | None = None,
+) -> None:
+    """**Collective.** Run several configurations in one job, their rounds interleaved, each into its own record.
+
+    They may differ in run.name, run.seed and [sampling] only: clients, data and model are the same for all.
+    """
+    if not world.is_server:
+        take_part(world, configs[0], debug)
+        return
+    torch.set_num_threads(configs[0].client.threads)
+    hosts = world.gather_text(platform.node())
+    with world.leading():
+        setup = prepare(configs, paths, force, hosts, world, attributes or {})
+    lead(setup, configs, world, debug, on_round)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the server knows before the first round."""
+    """What the server knows before the first round: what all runs share, and each one's scheme, θ⁰ and books."""
 
     dataset: Dataset
-    scheme: Scheme
     home: NDArray[np.int32]
-    theta: NDArray[np.float32]
-    record: RecordWriter
+    schemes: list[Scheme]
+    thetas: list[NDArray[np.float32]]
+    books: list[Books]
 
 
-def lead(
-    world: World,
-    config: Config,
-    path: Path,
-    force: bool,
-    debug: bool,
-    on_round: Callable[[Outcome], None],
-) -> None:
+def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_round: OnRound) -> None:
     """Be the server."""
-    torch.set_num_threads(config.client.threads)
-    workers = world.workers(config.server.hosts_clients)
-    hosts = world.gather_text(platform.node())
-    with world.leading():
-        setup = prepare(config, path, force, hosts, workers)
-    books = Books(setup.record, world.size)
-    federation = None
+    runs: list[Federation] = []
     try:
         world.share(setup.home)
+        config, workers = configs[0], world.workers(configs[0].server.hosts_clients)
         host = Host(config, setup.dataset) if 0 in workers else None
-        link = ServerLink(world, setup.home, workers, len(setup.theta), config.comm.exchange, host)
-        federation = Federation(config, world, setup.scheme, setup.theta, link, books, on_round)
-        federation.run()
-        close(books, federation)
+        link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm.exchange, host)
+        for config, scheme, theta, books in zip(configs, setup.schemes, setup.thetas, setup.books, strict=True):
+            runs.append(Federation(config, world, scheme, theta, link, books, on_round))
+            runs[-1].begin()
+        for t in range(config.run.T):
+            for federation in runs:
+                federation.round(t)
+        link.stop()
+        close(setup, runs)
     except BaseException as error:
         sentence = describe(error)
-        close(books, federation, sentence)
+        close(setup, runs, sentence)
         if world.size > 1:
-            say(sentence, debug)
+            if debug:
+                traceback.print_exc()
+            print(f"fedmpi: {sentence}", file=sys.stderr, flush=True)
             world.abort(getattr(error, "exit_code", 1))
         raise
 
@@ -112,37 +134,50 @@ def take_part(world: World, config: Config, debug: bool) -> None:
         world.report_failure(f"rank {world.rank}, {describe(error)}")
 
 
-def prepare(config: Config, path: Path, force: bool, hosts: list[str], workers: list[int]) -> Setup:
-    """Everything that can be wrong with a run before it starts, found on rank 0 before other ranks do work."""
-    dataset = load_dataset(config)
-    p = importances(config, dataset.n_samples)
-    sizes = dataset.n_samples if config.sampling.importance == "ratio" else None
-    scheme = configured_scheme(config, p, sizes)
-    theta = make_model(config).theta.cpu().numpy().copy()
-    home = static_placement(scheme.inclusion(), workers)
-    devices = [config.client.device if rank in workers else "" for rank in range(len(hosts))]
+def prepare(
+    configs: Sequence[Config],
+    paths: Sequence[Path],
+    force: bool,
+    hosts: list[str],
+    world: World,
+    attributes: dict[str, str],
+) -> Setup:
+    """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
+    for path in paths:
+        refuse_existing(path, force)
+    dataset = load_dataset(configs[0])
+    workers = world.workers(configs[0].server.hosts_clients)
+    schemes = [configured_scheme(config, dataset) for config in configs]
+    thetas = [make_model(config).theta.cpu().numpy().copy() for config in configs]
+    home = static_placement(np.mean([scheme.inclusion() for scheme in schemes], axis=0), workers)
+    devices = [configs[0].client.device if rank in workers else "" for rank in range(len(hosts))]
     contents = {
         "/clients/n_samples": dataset.n_samples,
-        "/clients/p": p,
         "/clients/rank": home,
-        "/clients/name": [dataset.name(i).encode() for i in range(len(p))],
+        "/clients/name": [dataset.name(i).encode() for i in range(len(home))],
         "/ranks/host": [host.encode() for host in hosts],
         "/ranks/device": [device.encode() for device in devices],
-        "/model/theta": theta,
     }
-    attributes = {
+    facts = {
         "mpi_library": library_version(),
         "mpi_size": len(hosts),
         "hosts": sorted(set(hosts)),
         "devices": sorted(set(devices) - {""}),
+        **attributes,
     }
-    shape = {"n": len(p), "d": len(theta), "size": len(hosts)}
-    return Setup(dataset, scheme, home, theta, RecordWriter(path, config, shape, contents, attributes, force))
+    sizes = {"n": len(home), "d": len(thetas[0]), "size": len(hosts)}
+    books = []
+    for config, path, scheme, theta in zip(configs, paths, schemes, thetas, strict=True):
+        own = {**contents, "/clients/p": scheme.p, "/model/theta": theta}
+        books.append(Books(RecordWriter(path, config, sizes, own, facts, force), len(hosts)))
+    return Setup(dataset, home, schemes, thetas, books)
 
 
-def configured_scheme(config: Config, p: NDArray[np.float64], sizes: NDArray[np.int64] | None) -> Scheme:
+def configured_scheme(config: Config, dataset: Dataset) -> Scheme:
     """The scheme of [sampling], with those of its keys that it knows."""
     sampling = config.sampling
+    p = importances(config, dataset.n_samples)
+    sizes = dataset.n_samples if sampling.importance == "ratio" else None
     known = SCHEMES[sampling.scheme].options if sampling.scheme in SCHEMES else ()
     options = {name: getattr(sampling, name) for name in known}
     if options.get("d") == 0:
@@ -156,20 +191,15 @@ def configured_scheme(config: Config, p: NDArray[np.float64], sizes: NDArray[np.
     return scheme
 
 
-def close(books: Books, federation: Federation | None, failure: str = "") -> None:
-    """Write what is known and close the record, with the reason if the run failed."""
-    books.write()
-    if federation is not None:
-        books.record.write_theta(federation.theta, federation.t)
-    books.record.close(failure)
+def close(setup: Setup, runs: Sequence[Federation], failure: str = "") -> None:
+    """Write what is known and close the records, with the reason if the job failed."""
+    for k, books in enumerate(setup.books):
+        books.write()
+        if k < len(runs):
+            books.record.write_theta(runs[k].theta, runs[k].t)
+        books.record.close(failure)
 
 
 def describe(error: BaseException) -> str:
     """An error in one sentence."""
     return str(error) if isinstance(error, FedmpiError) else f"{type(error).__name__}: {error}"
-
-
-def say(sentence: str, debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
-    print(f"fedmpi: {sentence}", file=sys.stderr, flush=True)

@@ -13,7 +13,20 @@ import fedmpi
 from fedmpi.errors import FedmpiError
 
 # command -> module that defines a click command of the same name ("-" becomes "_")
-COMMANDS = ("run", "show", "report", "watch", "theory", "schemes", "presets", "config", "data", "bench")
+COMMANDS = (
+    "run",
+    "compare",
+    "sweep",
+    "show",
+    "report",
+    "watch",
+    "theory",
+    "schemes",
+    "presets",
+    "config",
+    "data",
+    "bench",
+)
 # Launchers tell each process its rank here. Used only to say a usage error once instead of once per rank.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 

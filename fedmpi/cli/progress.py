@@ -26,13 +26,15 @@ class Progress:
         self.terminal = self.stream.isatty()
         self.began = time.monotonic()
         self.loss = float("nan")
+        self.done = 0
 
     def update(self, outcome: Outcome) -> None:
         if self.quiet:
             return
         if outcome.evaluation:
             self.loss = outcome.evaluation.loss
-        done = outcome.t + 1
+        self.done += 1
+        done = self.done
         if self.terminal:
             self.stream.write(f"\r\x1b[K{self.line(outcome, done)}")
         elif done == self.T or done % max(1, self.T // LINES) == 0:

@@ -19,14 +19,15 @@ class Kind(IntEnum):
     PROBE_LOSS = 4  # say these clients' losses at θᵗ
 
 
-HEAD = 5
+HEAD = 6
 
 
 @dataclass(frozen=True)
 class Order:
-    """One order. On the wire: int64 [kind, t, exponent, whether θ follows, N, clients…, ω…]."""
+    """One order. On the wire: int64 [kind, seed, t, exponent, whether θ follows, N, clients…, ω…]."""
 
     kind: Kind
+    seed: int = 0
     t: int = 0
     exponent: int = 0
     brings_theta: bool = True
@@ -34,11 +35,12 @@ class Order:
     omega: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def encode(self) -> NDArray[np.int64]:
-        head = np.array([self.kind, self.t, self.exponent, self.brings_theta, len(self.clients)], np.int64)
+        numbers = (self.kind, self.seed, self.t, self.exponent, self.brings_theta, len(self.clients))
+        head = np.array(numbers, np.int64)
         return np.concatenate([head, self.clients, self.omega.view(np.int64)])
 
     @staticmethod
     def decode(message: NDArray[np.int64]) -> Order:
-        kind, t, exponent, brings_theta, N = (int(value) for value in message[:HEAD])
+        kind, seed, t, exponent, brings_theta, N = (int(value) for value in message[:HEAD])
         clients, omega = message[HEAD : HEAD + N], message[HEAD + N :].view(np.float64)
-        return Order(Kind(kind), t, exponent, bool(brings_theta), clients, omega)
+        return Order(Kind(kind), seed, t, exponent, bool(brings_theta), clients, omega)

@@ -42,10 +42,11 @@ class ServerLink:
         self.delta = new_vector(d)
         self.held: Held = {}
         self.sent: list[MPI.Request] = []
+        self.seed = 0
 
-    def begin(self, t: int) -> None:
-        """Start round t."""
-        self.round = Round(t)
+    def begin(self, t: int, seed: int) -> None:
+        """Start round t of the run with that seed."""
+        self.round, self.seed = Round(t), seed
         self.held.clear()
 
     def probe(self, kind: Kind, clients: NDArray[np.int64], theta: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -60,7 +61,7 @@ class ServerLink:
             share = shares.get(rank, NOBODY)
             answer = np.empty(len(share))
             pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), share, answer))
-            self._order(rank, Order(kind, self.round.t, clients=clients[share]))
+            self._order(rank, Order(kind, self.seed, self.round.t, clients=clients[share]))
             self.round.up_bytes += answer.nbytes
         self.send_theta(theta)
         if SERVER in shares and self.host:
@@ -79,7 +80,8 @@ class ServerLink:
         for rank in self.remote:
             share = self.shares.get(rank, NOBODY)
             clients, omega = cohort.clients[share], cohort.omega[share]
-            self._order(rank, Order(Kind.TRAIN, self.round.t, exponent, not self.round.down, clients, omega))
+            brings_theta = not self.round.down
+            self._order(rank, Order(Kind.TRAIN, self.seed, self.round.t, exponent, brings_theta, clients, omega))
 
     def send_theta(self, theta: NDArray[np.float32]) -> None:
         """Send θᵗ to every worker (down)."""
@@ -167,7 +169,7 @@ class ServerLink:
             self.world.wait_for(self.world.comm.Ibcast(theta, root=SERVER), flowing=True)
         self._settle()
         if self.host:
-            self.host.receive(theta)
+            self.host.receive(theta, self.seed)
 
     def _expect_report(self, rank: int) -> tuple[MPI.Request, int, NDArray[np.float64]]:
         rows = len(self.shares.get(rank, NOBODY)) if self.inbox.rows_in_reports else 0

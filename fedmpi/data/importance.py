@@ -33,10 +33,12 @@ def importances(config: Config, n_samples: NDArray[np.int64]) -> Floats:
     kind, colon, argument = given.partition(":")
     if kind == "dirichlet" and colon:
         return dirichlet(stream(config.data.seed, "data", t=IMPORTANCES), concentration(given, argument), n)
+    if kind == "heavy" and colon:
+        return one_heavy(given, argument, n)
     if kind == "file" and colon:
         return as_given(numbers_in(Path(argument)), n)
     raise ConfigError(
-        f"sampling.importance = '{given}': must be 'ratio', 'uniform', 'dirichlet:ALPHA', 'file:PATH'"
+        f"sampling.importance = '{given}': must be 'ratio', 'uniform', 'dirichlet:ALPHA', 'heavy:P', 'file:PATH'"
         f" or a list of {n} numbers"
     )
 
@@ -57,6 +59,19 @@ def concentration(given: str, argument: str) -> float:
     if not 0 < alpha < float("inf"):
         raise ConfigError(f"sampling.importance = '{given}': ALPHA must be a number above 0, as in 'dirichlet:0.5'")
     return alpha
+
+
+def one_heavy(given: str, argument: str, n: int) -> Floats:
+    """p_0 = P of `heavy:P`, and the rest in equal parts."""
+    try:
+        heavy = float(argument)
+    except ValueError:
+        heavy = -1.0
+    if not 0 <= heavy < 1 or n < 2:
+        raise ConfigError(f"sampling.importance = '{given}': P must be at least 0 and below 1, and data.n at least 2")
+    p = np.full(n, (1 - heavy) / (n - 1))
+    p[0] = heavy
+    return p
 
 
 def numbers_in(path: Path) -> Floats:

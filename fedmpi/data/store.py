@@ -45,9 +45,17 @@ def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], prove
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with h5py.File(temporary, "w") as file:
-            file.attrs.update(format=FORMAT, format_version=FORMAT_VERSION, kind=kind)
-            file.attrs.update(software_version=fedmpi.__version__, **{key: provenance[key] for key in PROVENANCE})
+        about = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "software_version": fedmpi.__version__,
+        }
+        # The latest format has checksums in its metadata, where strings of fixed length stand too: a damaged file is
+        # refused, instead of followed in circles.
+        with h5py.File(temporary, "w", libver="latest") as file:
+            for key, value in {**about, **{key: provenance[key] for key in PROVENANCE}}.items():
+                file.attrs[key] = np.bytes_(value.encode("utf-8"))
             for name, array in arrays.items():
                 file.create_dataset(name, data=array)
         with temporary.open("rb") as written:
@@ -56,7 +64,8 @@ def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], prove
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({first_line(error)})") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 class Store:
@@ -64,12 +73,12 @@ class Store:
 
     def __init__(self, path: Path, file: h5py.File, kind: str) -> None:
         self.path, self.file = path, file
-        self.provenance = {key: str(self.attribute(key)) for key in PROVENANCE}
-        self.kind = kind or str(self.attribute("kind"))
+        self.provenance = {key: self.attribute(key) for key in PROVENANCE}
+        self.kind = kind or self.attribute("kind")
         for key, value in (("format", FORMAT), ("kind", self.kind)):
             if self.attribute(key) != value:
                 raise DataError(f"{path}: its {key} is '{self.attribute(key)}', not '{value}'")
-        version = str(self.attribute("format_version"))
+        version = self.attribute("format_version")
         if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
             raise DataError(f"{path}: has format {version}, and this fedmpi reads {FORMAT_VERSION}; import it again")
         for name, (number, dimensions) in REQUIRED.get(self.kind, {}).items():
@@ -77,8 +86,11 @@ class Store:
         for name in OPTIONAL.keys() & self.file.keys():
             self.check(name, *OPTIONAL[name])
 
-    def attribute(self, key: str) -> Any:
-        return self.file.attrs[key]
+    def attribute(self, key: str) -> str:
+        if self.file.attrs.get_id(key).dtype.kind != "S":
+            raise DataError(f"{self.path}: its attribute '{key}' is not a plain string; import it again")
+        value: bytes = self.file.attrs[key]
+        return value.decode("utf-8", "replace")
 
     def check(self, name: str, number: str, dimensions: int) -> None:
         """A dataset must be here, in this file, in one piece, of the declared type, and wholly there."""

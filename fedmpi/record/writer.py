@@ -84,9 +84,14 @@ class RecordWriter:
         self.close(f"{error}" or kind.__name__ if kind else "")
 
 
-def create_file(path: Path, force: bool) -> h5py.File:
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raise if there is something at `path` that was not asked to be replaced."""
     if path.exists() and not force:
         raise RecordError(f"{path} exists: choose another -o FILE, or pass --force to replace it")
+
+
+def create_file(path: Path, force: bool) -> h5py.File:
+    refuse_existing(path, force)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return h5py.File(path, "w", libver="latest")

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedmpi.report.curves import ROUNDS, Axis, difference, last, mean_curve
 from fedmpi.report.runs import Group, Study
 from fedmpi.report.stats import Band, Floats
-from fedmpi.report.style import FAINT, look, new_figure
+from fedmpi.report.style import FAINT, look, new_figure, whole_numbers
 from fedmpi.report.tables import plus_minus, scale
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 HEIGHT = 3.1
 MARKS = 7
+LINE = 60
+BAND_ROOM = 0.75
+"""How far beyond the lines a band is shown, in units of the lines' own range."""
 LOG_ABOVE = 30
 """A loss that falls by more than this factor is drawn on a logarithmic scale."""
 EARLY, DWARFED = 0.12, 0.3
@@ -36,10 +41,10 @@ def draw_curves(study: Study, axis: Axis, quantity: str) -> Figure | None:
         draw_band(axes, group, band, factor, k / len(curves))
     axes.set_xlabel(f"{axis.title} ({unit})" if unit else axis.title)
     axes.set_ylabel("training loss Σ pᵢ Lᵢ(θ)" if quantity == "loss" else "test accuracy")
-    axes.set_xlim(left=0)
+    frame_lines(axes, [band for _, band in curves])
     if quantity == "loss":
         fit_losses(axes, [band for _, band in curves])
-    finish(figure, axes)
+    finish(figure, axes, axis)
     return figure
 
 
@@ -56,8 +61,8 @@ def draw_difference(study: Study) -> Figure | None:
         draw_band(axes, group, band, 1.0, k / len(curves))
     axes.set_xlabel(ROUNDS.title)
     axes.set_ylabel(f"loss of {study.reference.short} − loss")
-    axes.set_xlim(left=0)
-    finish(figure, axes)
+    frame_lines(axes, [band for _, band in curves])
+    finish(figure, axes, ROUNDS)
     return figure
 
 
@@ -79,6 +84,16 @@ def draw_band(axes: Any, group: Group, band: Band, factor: float, phase: float) 
     )
     if band.half is not None:
         axes.fill_between(x, band.mean - band.half, band.mean + band.half, color=style.colour, alpha=0.16, linewidth=0)
+
+
+def frame_lines(axes: Any, curves: list[Band]) -> None:
+    """Limits that keep the lines large: the bands of two seeds are so wide that lines inside them would look flat."""
+    low, high = axes.get_ylim()
+    least, most = min(float(band.mean.min()) for band in curves), max(float(band.mean.max()) for band in curves)
+    room = BAND_ROOM * (most - least)
+    if room:
+        axes.set_ylim(max(low, least - room), min(high, most + room))
+    axes.set_xlim(left=0)
 
 
 def fit_losses(axes: Any, curves: list[Band]) -> None:
@@ -110,19 +125,20 @@ def lower(band: Band) -> Floats:
     return band.mean if band.half is None else band.mean - band.half
 
 
-def finish(figure: Figure, axes: Any) -> None:
-    """The legend, above the axes."""
+def finish(figure: Figure, axes: Any, axis: Axis) -> None:
+    """The legend, above the axes, and whole numbers of rounds."""
+    if axis is ROUNDS:
+        whole_numbers(axes)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=legend_columns(labels))
 
 
 def legend_columns(labels: Sequence[str]) -> int:
-    """The most columns that fit, the legend being filled column by column."""
+    """The most columns that fit, the legend being filled column by column, longer ones first."""
     for columns in range(len(labels), 1, -1):
-        rows = math.ceil(len(labels) / columns)
+        shares = np.array_split(np.array([len(label) for label in labels]), columns)
         # A handle and its gaps are about seven characters wide, and a line of the figure holds about sixty.
-        width = sum(7 + max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows))
-        if width <= 60:
+        if sum(7 + int(share.max()) for share in shares) <= LINE:
             return columns
     return 1
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedmpi.report.draws import Draws
 from fedmpi.report.stats import Floats, wilson
-from fedmpi.report.style import FAINT, INK, look, new_figure
+from fedmpi.report.style import FAINT, INK, look, new_figure, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,7 @@ ROW = 0.62
 
 def draw_N(drawn: Sequence[Draws]) -> Figure | None:
     """The distribution of N per scheme, and its law's mean ± sd."""
-    rows = [d for d in drawn if d.rounds]
+    rows = worth_showing(drawn)
     if not rows:
         return None
     low, high = min(d.N.min() for d in rows), max(d.N.max() for d in rows)
@@ -45,6 +45,12 @@ def draw_sum_omega(drawn: Sequence[Draws]) -> Figure | None:
     edges = np.linspace(low - margin, high + margin, BINS + 1)
     laws = [(float(d.law.p.sum()), d.law.var_sum) if d.law else None for d in rows]
     return draw_rows(rows, [d.sum_omega for d in rows], edges, laws, "Σω: sum of a round's weights")
+
+
+def worth_showing(drawn: Sequence[Draws]) -> list[Draws]:
+    """Those with rounds; without `full`, whose N = n would leave the others no room, unless it is alone."""
+    rows = [d for d in drawn if d.rounds]
+    return [d for d in rows if d.group.scheme != "full"] or rows
 
 
 def draw_rows(
@@ -83,13 +89,6 @@ def draw_rows(
     return figure
 
 
-def whole_numbers(axes: Any) -> None:
-    """Ticks of the x axis at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=1))
-
-
 def short(d: Draws) -> str:
     """Why a row has no law, in a word or two."""
     return "biased" if d.reason.startswith("biased") else "no law"
@@ -116,7 +115,7 @@ def draw_law(axes: Any, y: float, law: tuple[float, float | None] | None, first:
 
 def draw_participation(drawn: Sequence[Draws]) -> Figure | None:
     """Every client's share of the rounds with its 95 % interval, and the law's, one panel per scheme."""
-    rows = [d for d in drawn if d.rounds]
+    rows = worth_showing(drawn)
     if not rows:
         return None
     figure = new_figure(0.9 + 1.2 * len(rows))
@@ -126,7 +125,7 @@ def draw_participation(drawn: Sequence[Draws]) -> Figure | None:
         draw_shares(axes, d, order)
     panels[0].set_ylim(bottom=0)
     whole_numbers(panels[-1])
-    panels[-1].set_xlabel("clients, from the largest importance pᵢ to the smallest")
+    panels[-1].set_xlabel("clients by importance pᵢ, the largest first")
     figure.supylabel("share of rounds", fontsize=9)
     from matplotlib.lines import Line2D
 

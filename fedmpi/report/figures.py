@@ -49,7 +49,11 @@ def draw_all(study: Study, drawn: Sequence[Draws], directory: Path) -> list[Pict
 
 def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
     """(name, title, caption, alternative text, how to draw it) of every figure, in the order of the page."""
-    band = "Mean over seeds, 95 % band." if any(len(group.runs) > 1 for group in study.groups) else "One seed."
+    band = (
+        "Mean over seeds; 95 % band, cut where it leaves the frame."
+        if any(len(group.runs) > 1 for group in study.groups)
+        else "One seed."
+    )
     for quantity in ("loss", "accuracy"):
         for axis in AXES:
             name, title = f"{quantity}-{axis.name}", f"{quantity.capitalize()} against {axis.name}"

@@ -158,14 +158,18 @@ def remarks(now: Snapshot) -> list[str]:
 
 
 def sparkline(values: Sequence[float] | Floats, width: int) -> str:
-    """The values as bars of eight heights, the last `width` means of equal stretches; a gap where none is a number."""
+    """The means of at most `width` equal stretches as bars of eight heights; a gap where none is a number.
+
+    The first tenth does not set the scale: a loss falls from so high that the rest would look flat.
+    """
     values = np.asarray(values, dtype=np.float64)
     stretches = np.array_split(values, min(width, len(values))) if len(values) else []
     means = [float(s[np.isfinite(s)].mean()) if np.isfinite(s).any() else math.nan for s in stretches]
-    known = [x for x in means if math.isfinite(x)]
+    known = [x for x in means[len(means) // 10 :] if math.isfinite(x)]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     step = (high - low) / (len(BARS) - 1) or 1.0
-    return "".join(BARS[round((x - low) / step)] if math.isfinite(x) else " " for x in means)
+    heights = [round((min(max(x, low), high) - low) / step) if math.isfinite(x) else -1 for x in means]
+    return "".join(BARS[height] if height >= 0 else " " for height in heights)
 
 
 def span(value: float) -> str:

@@ -20,6 +20,9 @@ from fedmpi.report.tables import printable
 MOST_ROWS = 400
 """Longer tables are in their CSV file only."""
 
+MOST_UNFOLDED = 24
+"""Longer tables of ranks are folded away."""
+
 # No script, no connection: what the page may do, should someone slip markup into a record after all.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -106,8 +109,10 @@ def sampling(material: Material) -> str:
 
 def ranks(material: Material) -> str:
     """How the ranks spent their time, and where the clients live."""
-    both = beside(figures(material, "ranks"), f"<div>{table(material, 'ranks')}</div>")
-    return heading("Ranks and placement") + both
+    every = table(material, "ranks")
+    if len(material.tables["ranks"].rows) > MOST_UNFOLDED:
+        return heading("Ranks and placement") + beside(figures(material, "ranks"), folded("Every rank", every))
+    return heading("Ranks and placement") + beside(figures(material, "ranks"), f"<div>{every}</div>")
 
 
 def provenance(material: Material) -> str:

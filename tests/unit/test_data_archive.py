@@ -55,7 +55,11 @@ def test_too_many_members_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(tarfile.REGTYPE, "has 10737418240 bytes"), (tarfile.XHDTYPE, "unpacks to more"), (tarfile.GNUTYPE_LONGNAME, "more")],
+    [
+        (tarfile.REGTYPE, "has 10737418240 bytes"),
+        (tarfile.XHDTYPE, "unpacks to more"),
+        (tarfile.GNUTYPE_LONGNAME, "more"),
+    ],
 )
 def test_a_bomb_of_10_gigabytes_costs_no_more_than_the_limit(tmp_path: Path, kind: bytes, words: str) -> None:
     """Also where the gigabytes are in a header that tarfile would read whole."""

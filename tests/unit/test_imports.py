@@ -16,9 +16,9 @@ ROOT = Path(fedmpi.__file__).parent
 LAYERS = [
     {"errors", "config", "rng", ""},
     {"data", "models"},
-    {"sampling", "client", "server", "theory"},
+    {"sampling", "client", "server", "theory", "network", "compression"},
     {"comm", "record"},
-    {"books", "federation", "job", "report"},
+    {"books", "federation", "job", "sweep", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {

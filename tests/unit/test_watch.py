@@ -31,6 +31,7 @@ def test_sparkline() -> None:
     assert sparkline([0.0, 2.0, 7.0, 9.0], 2) == "▁█"
     assert sparkline([1.0, float("nan"), 2.0], 10) == "▁ █"
     assert sparkline([], 10) == ""
+    assert sparkline([900.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 0.0], 10) == "██▇▆▅▄▃▂▁▁"
 
 
 @pytest.mark.parametrize(("value", "said"), [(0.4, "0 s"), (59.4, "59 s"), (185, "3 min 5 s"), (7810, "2 h 10 min")])

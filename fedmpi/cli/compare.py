@@ -1,0 +1,54 @@
+"""fedmpi compare"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("source", metavar="[PRESET|FILE|RECORD]", default="demo")
+@click.option("--schemes", default="md,uniform,clustered", show_default=True, help="The schemes, with commas between.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="So many seeds, from run.seed.")
+@click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting.")
+@click.option("-o", "--output", metavar="DIR", default="compare", show_default=True, help="Where the records go.")
+@click.option("--force", is_flag=True, help="Replace records that exist.")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def compare(
+    source: str, schemes: str, seeds: int, overrides: tuple[str, ...], output: str, force: bool, debug: bool
+) -> None:
+    """Run several schemes in one job, round by round in turn.
+
+    All start from the same θ⁰ and every client draws the same batches whatever the scheme, and noise of machine and
+    network falls on all alike: differences are the schemes'. One record per scheme and seed, with a common pair id.
+    """
+    from fedmpi.cli.progress import Progress
+    from fedmpi.cli.run import load
+    from fedmpi.comm.world import connect
+    from fedmpi.config import Config
+
+    world = connect()
+    grid = {"sweep.schemes": [name.strip() for name in schemes.split(",") if name.strip()], "sweep.seeds": seeds}
+    config = Config.from_toml(world.first(lambda: load(source, overrides).replace(grid).to_toml()))
+    from fedmpi.record import refuse_existing
+    from fedmpi.sweep import cells, run_cell
+
+    work = cells(config, Path(output))
+    paths = [path for cell in work for path in cell.paths]
+
+    def check_outputs() -> str:
+        for path in paths:
+            refuse_existing(path, force)
+        return ""
+
+    world.first(check_outputs)
+    with Progress(config.run.T * len(paths), quiet=not world.is_server) as progress:
+        for cell in work:
+            run_cell(cell, world, debug=debug, on_round=progress.update)
+    if world.is_server:
+        from fedmpi.record import open_record
+        from fedmpi.report.summary import comparison
+
+        click.echo(comparison([open_record(path) for path in paths]))
+        click.echo(f"records: {output}; `fedmpi report {output}/*.h5 -o report` draws them")

@@ -1,0 +1,54 @@
+"""A client's upload: its update encoded, and what the encoding left out kept for the next one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmpi.compression.codecs import Codec, Payload, Vector, largest
+from fedmpi.config import Config
+from fedmpi.rng import stream
+
+
+class Compressor:
+    """The clients' end, on the rank that is their home: encodes their updates and keeps what was left out.
+
+    With feedback, v = Δ_i + e_i is encoded in place of Δ_i, and e_i ← v − decoded is kept for the client's next
+    upload: over the rounds, Σ decoded = Σ Δ_i − e_i. A client has an e_i, (d,) float32, once it has uploaded.
+    """
+
+    def __init__(self, config: Config, codec: Codec) -> None:
+        self.seed, self.codec = config.run.seed, codec
+        self.left: dict[int, Vector] = {}
+
+    def compress(self, t: int, i: int, delta: Vector, payload: Payload) -> float:
+        """Write client i's upload of round t into payload; `delta` becomes what the server makes of it.
+
+        Returns the norm of that, which decides whether it can be added. An update that is not finite leaves e_i
+        as it was.
+        """
+        left = self.left.get(i)
+        if left is not None:
+            delta += left
+        self.codec.encode(delta, payload, stream(self.seed, "rounding", t, i))
+        if self.codec.feedback and math.isfinite(largest(delta)):
+            if left is None:
+                left = self.left[i] = np.empty_like(delta)
+            left[:] = delta
+            self.codec.decode(payload, delta)
+            left -= delta
+        else:
+            self.codec.decode(payload, delta)
+        return math.sqrt(np.square(delta, dtype=np.float64).sum())
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """What a checkpoint must keep: `clients` (c,) int64, ascending, and their e_i, `left` (c, d) float32."""
+        clients = sorted(self.left)
+        left = np.stack([self.left[i] for i in clients]) if clients else np.empty((0, 0), np.float32)
+        return {"clients": np.array(clients, np.int64), "left": left}
+
+    def restore(self, state: dict[str, NDArray[np.generic]]) -> None:
+        """Takes back what `state` returned."""
+        self.left = {int(i): left.astype(np.float32) for i, left in zip(state["clients"], state["left"], strict=True)}

@@ -137,6 +137,13 @@ class Comm:
         "how updates come back: each Δ_i as its own message, or one Reduce of ω_i Δ_i per round",
         choices=("per-client", "reduced"),
     )
+    down: str = key(
+        "bcast",
+        "how θ goes down: one broadcast to all workers, one message to each worker with a drawn client, or one "
+        "message per drawn client",
+        choices=("bcast", "p2p", "p2p-per-client"),
+    )
+    overlap: bool = key(True, "let an update travel while the worker trains its next client (per-client)")
     compression: str = key(
         "none",
         "what a client does to its update before it uploads it; `topk` keeps what it does not send for the client's"

@@ -133,8 +133,8 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
     held: Held = {}
     while (order := link.next_order()).kind != Kind.STOP:
         clients = order.clients.tolist()
-        if order.brings_theta:
-            host.receive(link.receive_theta(), order.seed)
+        if order.theta_copies:
+            host.receive(link.receive_theta(order), order.seed)
         if order.kind == Kind.EVALUATE:
             link.send_evaluation(host.evaluate(mine))
         elif order.kind == Kind.TRAIN:

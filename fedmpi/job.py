@@ -97,7 +97,7 @@ def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_
         world.share(setup.home)
         config, workers = configs[0], world.workers(configs[0].server.hosts_clients)
         host = Host(config, setup.dataset) if 0 in workers else None
-        link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm.exchange, host)
+        link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm, host)
         for config, scheme, theta, books in zip(configs, setup.schemes, setup.thetas, setup.books, strict=True):
             runs.append(Federation(config, world, scheme, theta, link, books, on_round))
             runs[-1].begin()
@@ -127,7 +127,7 @@ def take_part(world: World, config: Config, debug: bool) -> None:
         world.share(home)
         mine = np.flatnonzero(home == world.rank).tolist()
         host = Host(config, dataset)
-        work(host, WorkerLink(world, len(host.theta), config.comm.exchange), mine)
+        work(host, WorkerLink(world, len(host.theta), config.comm), mine)
     except BaseException as error:
         if debug:
             traceback.print_exc()

@@ -23,7 +23,8 @@ mpirun=$PREFIX/bin/mpirun
 if "$mpirun" --version | grep -qi 'open mpi'; then
     # A rank that waits inside MPI gives its core to one that trains.
     export OMPI_MCA_mpi_yield_when_idle=1
-    exec "$mpirun" -n "$ranks" --hostfile "$hostfile" --prefix "$PREFIX" --map-by ":OVERSUBSCRIBE" \
+    # By slot: the hostfile's counts are filled host by host, and only ranks beyond them share slots.
+    exec "$mpirun" -n "$ranks" --hostfile "$hostfile" --prefix "$PREFIX" --map-by slot:OVERSUBSCRIBE \
         -x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle "$PREFIX/bin/fedmpi" "$@"
 fi
 exec "$mpirun" -n "$ranks" -f "$hostfile" "$PREFIX/bin/fedmpi" "$@"

@@ -20,27 +20,29 @@ class Kind(IntEnum):
 
 
 HEAD = 6
+# Instead of a number of copies: θ comes by a broadcast to all workers.
+BROADCAST = -1
 
 
 @dataclass(frozen=True)
 class Order:
-    """One order. On the wire: int64 [kind, seed, t, exponent, whether θ follows, N, clients…, ω…]."""
+    """One order. On the wire: int64 [kind, seed, t, exponent, copies of θ that follow, N, clients…, ω…]."""
 
     kind: Kind
     seed: int = 0
     t: int = 0
     exponent: int = 0
-    brings_theta: bool = True
+    theta_copies: int = BROADCAST
     clients: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     omega: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def encode(self) -> NDArray[np.int64]:
-        numbers = (self.kind, self.seed, self.t, self.exponent, self.brings_theta, len(self.clients))
+        numbers = (self.kind, self.seed, self.t, self.exponent, self.theta_copies, len(self.clients))
         head = np.array(numbers, np.int64)
         return np.concatenate([head, self.clients, self.omega.view(np.int64)])
 
     @staticmethod
     def decode(message: NDArray[np.int64]) -> Order:
-        kind, seed, t, exponent, brings_theta, N = (int(value) for value in message[:HEAD])
+        kind, seed, t, exponent, copies, N = (int(value) for value in message[:HEAD])
         clients, omega = message[HEAD : HEAD + N], message[HEAD + N :].view(np.float64)
-        return Order(Kind(kind), seed, t, exponent, bool(brings_theta), clients, omega)
+        return Order(Kind(kind), seed, t, exponent, copies, clients, omega)

@@ -96,8 +96,8 @@ class PerClientInbox:
 class PerClientOutbox:
     """A worker's end: two slots, so that one update can be on its way while the next is computed."""
 
-    def __init__(self, world: World, d: int) -> None:
-        self.world = world
+    def __init__(self, world: World, d: int, overlap: bool) -> None:
+        self.world, self.overlap = world, overlap
         self.slots = [new_vector(d) for _ in range(WORKER_SLOTS)]
         self.sent: list[list[MPI.Request]] = [[] for _ in range(WORKER_SLOTS)]
         self.current = 0
@@ -116,6 +116,8 @@ class PerClientOutbox:
             comm.Isend(write_row(training, self.world.now()), SERVER, Tag.ROW),
             comm.Isend(self.slots[self.current], SERVER, Tag.UPDATE),
         ]
+        if not self.overlap:
+            self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
 
     def progress(self) -> None:
         for requests in self.sent:

@@ -10,11 +10,12 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Held, Host
-from fedmpi.comm.orders import Kind, Order
+from fedmpi.comm.orders import BROADCAST, Kind, Order
 from fedmpi.comm.per_client import PerClientInbox
 from fedmpi.comm.reduced import ReducedInbox
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
 from fedmpi.comm.world import SERVER, Rest, Tag, World
+from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
@@ -31,13 +32,13 @@ class ServerLink:
         home: NDArray[np.int32],
         workers: Sequence[int],
         d: int,
-        exchange: str,
+        settings: Comm,
         host: Host | None,
     ) -> None:
-        self.world, self.home, self.host = world, home, host
+        self.world, self.home, self.host, self.settings = world, home, host, settings
         self.remote = [rank for rank in workers if rank != SERVER]
         self.inbox: Inbox = ReducedInbox(world)
-        if exchange == "per-client":
+        if settings.exchange == "per-client":
             self.inbox = PerClientInbox(world, d, len(self.remote))
         self.delta = new_vector(d)
         self.held: Held = {}
@@ -61,9 +62,10 @@ class ServerLink:
             share = shares.get(rank, NOBODY)
             answer = np.empty(len(share))
             pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), share, answer))
-            self._order(rank, Order(kind, self.seed, self.round.t, clients=clients[share]))
+            copies = self._copies(len(share))
+            self._order(rank, Order(kind, self.seed, self.round.t, 0, copies, clients[share]))
             self.round.up_bytes += answer.nbytes
-        self.send_theta(theta)
+        self._send_theta(theta, shares)
         if SERVER in shares and self.host:
             own = clients[shares[SERVER]].tolist()
             values[shares[SERVER]] = self.host.probe(kind == Kind.PROBE_NORM, own, self.round.t, self.held)
@@ -80,15 +82,32 @@ class ServerLink:
         for rank in self.remote:
             share = self.shares.get(rank, NOBODY)
             clients, omega = cohort.clients[share], cohort.omega[share]
-            brings_theta = not self.round.down
-            self._order(rank, Order(Kind.TRAIN, self.seed, self.round.t, exponent, brings_theta, clients, omega))
+            copies = 0 if self.round.down else self._copies(len(share))
+            self._order(rank, Order(Kind.TRAIN, self.seed, self.round.t, exponent, copies, clients, omega))
 
     def send_theta(self, theta: NDArray[np.float32]) -> None:
-        """Send θᵗ to every worker (down)."""
+        """Send θᵗ to the workers that were called (down)."""
+        self._send_theta(theta, self.shares)
+
+    def _send_theta(self, theta: NDArray[np.float32], shares: dict[int, NDArray[np.int64]]) -> None:
+        """By one broadcast, or by the messages that `_copies` announced; `down` begins here."""
         began = self.world.now()
-        self._broadcast(theta)
+        if self.settings.down == "bcast":
+            self._broadcast(theta)
+            copies = len(self.remote)
+        else:
+            ranks = [rank for rank in self.remote for _ in range(self._copies(len(shares.get(rank, NOBODY))))]
+            self.sent += [self.world.comm.Isend(theta, rank, Tag.THETA) for rank in ranks]
+            self._settle()
+            if self.host:
+                self.host.receive(theta, self.seed)
+            copies = len(ranks)
         self.round.down.append((began, self.world.now()))
-        self.round.down_bytes += theta.nbytes * len(self.remote)
+        self.round.down_bytes += theta.nbytes * copies
+
+    def _copies(self, clients: int) -> int:
+        """How many copies of θ a worker with so many called clients is sent."""
+        return {"bcast": BROADCAST, "p2p": min(clients, 1), "p2p-per-client": clients}[self.settings.down]
 
     def collect(self, total: ExactSum, watch: Watch | None = None) -> Round:
         """This round, once every update is in `total`: other ranks' as they arrive, our own as we train them.

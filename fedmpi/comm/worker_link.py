@@ -7,19 +7,22 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
-from fedmpi.comm.orders import Order
+from fedmpi.comm.orders import BROADCAST, Order
 from fedmpi.comm.per_client import PerClientOutbox
 from fedmpi.comm.reduced import ReducedOutbox
 from fedmpi.comm.round import Outbox, new_vector
 from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.config import Comm
 
 
 class WorkerLink:
     """Where a worker meets the server. It does nothing between orders but sleep."""
 
-    def __init__(self, world: World, d: int, exchange: str) -> None:
+    def __init__(self, world: World, d: int, settings: Comm) -> None:
         self.world = world
-        self.outbox: Outbox = PerClientOutbox(world, d) if exchange == "per-client" else ReducedOutbox(world, d)
+        self.outbox: Outbox = ReducedOutbox(world, d)
+        if settings.exchange == "per-client":
+            self.outbox = PerClientOutbox(world, d, settings.overlap)
         self.theta = new_vector(d)
         self.sent: list[MPI.Request] = []
         self.held = world.now()
@@ -43,10 +46,14 @@ class WorkerLink:
         self.idle += self.world.now() - began
         return Order.decode(content)
 
-    def receive_theta(self) -> NDArray[np.float32]:
+    def receive_theta(self, order: Order) -> NDArray[np.float32]:
         """θᵗ, as it was sent after the order: (d,) float32."""
         began = self.world.now()
-        self.world.wait_for(self.world.comm.Ibcast(self.theta, root=SERVER), flowing=True)
+        comm = self.world.comm
+        if order.theta_copies == BROADCAST:
+            self.world.wait_for(comm.Ibcast(self.theta, root=SERVER), flowing=True)
+        for _ in range(order.theta_copies):
+            self.world.wait_for(comm.Irecv(self.theta, SERVER, Tag.THETA), flowing=True)
         self.held = self.world.now()
         self.idle += self.held - began
         return self.theta

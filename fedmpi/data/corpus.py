@@ -101,8 +101,8 @@ class Corpus:
         if text.size and text.max() >= VOCABULARY:
             raise DataError(f"{self.path}: its text holds numbers that are no characters; import it again")
         if not self.given:
-            train, test = (Part(half, np.arange(max(0, len(half) - WINDOW))) for half in split(text))
-            return train, test
+            train, test = split(text)
+            return Part(train), Part(test)
         starts = [
             places.read(*ends[owner : owner + 2].tolist()) for places, ends in zip(self.starts, self.ends, strict=True)
         ]
@@ -114,36 +114,31 @@ class Corpus:
     def assembled(self, i: int) -> tuple[Part, Part]:
         """The training and the test part of client i of a partition, from the texts of those who own its pieces."""
         train, test = self.partition.pieces_of(i)
-        return (
-            self.joined(0, train).first(int(self.partition.n_samples[i])),
-            self.joined(1, test).first(int(self.partition.n_test[i])),
-        )
+        n_train, n_test = int(self.partition.n_samples[i]), int(self.partition.n_test[i])
+        return self.joined(0, train, n_train), self.joined(1, test, n_test)
 
-    def joined(self, which: int, chosen: Ints) -> Part:
-        """The windows of the chosen pieces, of the training (0) or the test (1) text."""
+    def joined(self, which: int, chosen: Ints, count: int) -> Part:
+        """The first `count` windows of the chosen pieces, of the training (0) or the test (1) text."""
         texts, starts, length = [], [], 0
         pieces = self.pieces[which]
         for owner in np.unique(pieces.owner[chosen]).tolist():
             own = self.parts(owner)[which]
             for first in pieces.first[chosen[pieces.owner[chosen] == owner]].tolist():
-                places = own.starts[first : first + PIECE]
+                samples = np.arange(first, first + PIECE)
+                places = samples if own.starts is None else own.starts[samples]
                 low, high = int(places.min()), int(places.max()) + WINDOW + 1
                 texts.append(own.text[low:high])
                 starts.append(places - low + length)
                 length += high - low
-        return Part(np.concatenate(texts), np.concatenate(starts))
+        return Part(np.concatenate(texts), np.concatenate(starts)[:count])
 
 
 @dataclass(frozen=True)
 class Part:
-    """A text and the places of its windows."""
+    """A text and the places of its windows; a window at each place, if they are not given."""
 
     text: NDArray[np.uint8]
-    starts: Ints
-
-    def first(self, count: int) -> Part:
-        """The same with `count` windows at most."""
-        return Part(self.text, self.starts[:count])
+    starts: Ints | None = None
 
 
 class Pieces:

@@ -31,15 +31,14 @@ class TextClient:
     ) -> None:
         self.train = torch.from_numpy(train)
         self.test = torch.from_numpy(test)
-        self.train_starts = np.arange(windows(self.train)) if train_starts is None else train_starts
-        self.test_starts = np.arange(windows(self.test)) if test_starts is None else test_starts
+        self.train_starts, self.test_starts = train_starts, test_starts
 
     def batch(self, B: int, rng: Generator) -> Batch:
         """B distinct training windows: x (B, 80) int64, y (B,) int64."""
-        count = len(self.train_starts)
-        if count <= B:
-            return cut(self.train, self.train_starts)
-        return cut(self.train, self.train_starts[rng.choice(count, B, replace=False, shuffle=False)])
+        starts = self.train_starts
+        count = windows(self.train) if starts is None else len(starts)
+        chosen = np.arange(count) if count <= B else rng.choice(count, B, replace=False, shuffle=False)
+        return cut(self.train, chosen if starts is None else starts[chosen])
 
     def training(self, limit: int) -> Iterator[tuple[int, Batch]]:
         return batches(self.train, limit, self.train_starts)
@@ -62,12 +61,12 @@ def cut(text: torch.Tensor, starts: NDArray[np.int64]) -> Batch:
 def batches(text: torch.Tensor, limit: int, starts: NDArray[np.int64] | None = None) -> Iterator[tuple[int, Batch]]:
     """All windows (those at `starts`, or one at each place) in order, or `limit` of them at even distances, in large
     batches."""
-    places = np.arange(windows(text)) if starts is None else starts
-    kept = min(limit, len(places)) if limit else len(places)
-    places = places[np.arange(kept) * len(places) // max(kept, 1)]
+    count = windows(text) if starts is None else len(starts)
+    kept = min(limit, count) if limit else count
+    samples = np.arange(kept) * count // max(kept, 1)
     for first in range(0, kept, EVALUATION_BATCH):
-        chosen = places[first : first + EVALUATION_BATCH]
-        yield len(chosen), cut(text, chosen)
+        chosen = samples[first : first + EVALUATION_BATCH]
+        yield len(chosen), cut(text, chosen if starts is None else starts[chosen])
 
 
 def split(text: NDArray[np.uint8], train_share: float = 0.8) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -110,3 +110,26 @@ def test_a_two_step_round_asks_many_and_uploads_few(
             and 0 < rounds["N"].mean() < asked
         )
     assert everywhere(bool(passed))
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("down", ["p2p", "p2p-per-client"])
+@pytest.mark.parametrize("scheme", ["md", "optimal"])
+def test_theta_goes_down_by_messages_of_its_own(shared_path: Path, scheme: str, down: str, overlap: bool) -> None:
+    """p2p-per-client: wire bytes equal logical bytes both ways (but for the scalars' width); θ is the same θ."""
+    settings = {"run.T": 6, "sampling.scheme": scheme, "comm.overlap": overlap}
+    run(Config.load("quadratic", settings), shared_path / "bcast.h5")
+    run(Config.load("quadratic", {**settings, "comm.down": down}), shared_path / "p2p.h5")
+    passed = True
+    if COMM.rank == 0:
+        bcast, p2p = open_record(shared_path / "bcast.h5"), open_record(shared_path / "p2p.h5")
+        rounds, cohorts, workers = p2p.rounds, p2p.cohorts, COMM.size - 1
+        asked = rounds["N"] if scheme == "md" else 20
+        hosts = [len(set(cohorts["rank"][cohorts["t"] == t])) if scheme == "md" else workers for t in range(6)]
+        copies = asked if down == "p2p-per-client" else hosts
+        passed = bcast.theta.tobytes() == p2p.theta.tobytes()
+        passed = passed and (rounds["down_bytes_wire"] == (np.array(copies) * 80 if workers else 0)).all()
+        if workers and down == "p2p-per-client":
+            passed = passed and (rounds["down_bytes_wire"] == rounds["down_bytes_logical"]).all()
+            passed = passed and (rounds["up_bytes_wire"] == rounds["up_bytes_logical"]).all()
+    assert everywhere(bool(passed))

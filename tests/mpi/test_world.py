@@ -54,9 +54,9 @@ def test_server_works_only_alone_or_when_told() -> None:
 
 def test_an_order_survives_the_wire() -> None:
     world = connect()
-    sent = Order(Kind.TRAIN, 2**62, 7, 3, False, np.array([2, 5]), np.array([0.25, 1e-300]))
+    sent = Order(Kind.TRAIN, 2**62, 7, 3, 2, np.array([2, 5]), np.array([0.25, 1e-300]))
     message = sent.encode()
     world.comm.Bcast(message, root=0)
     got = Order.decode(message)
-    same = (got.kind, got.seed, got.t, got.exponent, got.brings_theta) == (Kind.TRAIN, 2**62, 7, 3, False)
+    same = (got.kind, got.seed, got.t, got.exponent, got.theta_copies) == (Kind.TRAIN, 2**62, 7, 3, 2)
     assert everywhere(same and got.clients.tolist() == [2, 5] and got.omega.tolist() == [0.25, 1e-300])

@@ -71,7 +71,7 @@ def test_sizes_are_the_windows_of_the_training_text() -> None:
     dataset = corpus(n=7)
     for i in range(7):
         client = dataset.client(i)
-        assert len(client.train_starts) == windows(client.train) == dataset.n_samples[i]
+        assert windows(client.train) == dataset.n_samples[i]
         assert sum(count for count, _ in client.training(0)) == dataset.n_samples[i]
         lines = 30 if dataset.name(i).startswith("long:") else 60
         length = lines * 50 + lines - 1
@@ -99,7 +99,7 @@ def test_partitions_deal_out_windows_of_the_same_texts(name: str) -> None:
     for i in range(3):
         client = dataset.client(i)
         count = sum(count for count, _ in client.training(0))
-        assert count == len(client.train_starts) == dataset.n_samples[i] > 0
+        assert count == dataset.n_samples[i] > 0
         assert texts_of(client) <= known
         assert sum(count for count, _ in client.testing(0)) > 0
         assert client.batch(16, np.random.default_rng(0))[0].shape == (16, 80)

@@ -49,7 +49,7 @@ def test_a_round_trip_is_exact_whether_or_not_windows_chain(tmp_path: Path) -> N
         "shuffled": ([x[k] for k in mixed], [y[k] for k in mixed]),
         "twice": ([x[0], x[0]], [y[0], y[0]]),
     }
-    test = {user: (x[280:], y[280:]) for user in train}
+    test = dict.fromkeys(train, (x[280:], y[280:]))
     import_leaf(leaf_folder(tmp_path / "leaf", train, test))
     dataset = load(4)
     assert {dataset.name(i) for i in range(4)} == set(train)

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmpi.comm.clock_map import Offsets
 from fedmpi.comm.phases import Interval, divide
 from fedmpi.comm.round import Round
 from fedmpi.comm.world import SERVER
+from fedmpi.network import VirtualNetwork
 from fedmpi.record import RecordWriter
 from fedmpi.record.schema import TABLES, row
 from fedmpi.sampling import Cohort
+
+VIRTUAL = ("virtual_total", "virtual_down", "virtual_compute", "virtual_up")
 
 
 @dataclass
@@ -59,17 +63,21 @@ class Ledger:
     """What the federation itself moves in a round, however it is emulated."""
 
     theta_bytes: int
-    called: int  # clients that are sent θᵗ: S_t, or all that are probed
-    uploads: int  # clients that send an update: S_t
-    scalars: int  # numbers that probed clients send
+    update_bytes: int  # of one update: as many, unless updates are compressed
+    asked: NDArray[np.int64]  # clients that are probed before the draw
+    uploads: int  # N: clients that send an update
+    scalars_each: int  # numbers that a probed client sends
+    trained_before_draw: bool = False  # whether probed clients train before they answer
 
     @property
     def down(self) -> int:
-        return self.called * self.theta_bytes
+        """θᵗ to S_t, or to all that are probed, of whom S_t is a part."""
+        return (len(self.asked) or self.uploads) * self.theta_bytes
 
     @property
     def up(self) -> int:
-        return self.uploads * self.theta_bytes + 8 * self.scalars
+        """The updates of S_t, and 8 bytes per number that a probed client sends."""
+        return self.uploads * self.update_bytes + 8 * self.scalars_each * len(self.asked)
 
 
 @dataclass(frozen=True)
@@ -96,8 +104,8 @@ class Outcome:
 class Books:
     """The record's pen. `enter` takes note of a round; `write` puts the notes into the file and commits them."""
 
-    def __init__(self, record: RecordWriter, size: int) -> None:
-        self.record, self.size = record, size
+    def __init__(self, record: RecordWriter, size: int, network: VirtualNetwork | None = None) -> None:
+        self.record, self.size, self.network = record, size, network
         self.cohort_end = 0
         self.first_start: float | None = None
         self.entered: list[Outcome] = []
@@ -126,6 +134,11 @@ class Books:
             self.record.append("/evals_client_loss", evaluation.results[None, :, 0])
             self.record.append("/evals_client_accuracy", evaluation.results[None, :, 1])
 
+    def write_clocks(self, offsets: Offsets) -> None:
+        """What the ranks' clocks show, as last measured."""
+        self.record.open["/ranks/clock_offset"][...] = offsets.offset
+        self.record.open["/ranks/clock_error"][...] = offsets.error
+
     def _write_round(self, outcome: Outcome) -> None:
         seen = outcome.seen
         self.record.append(
@@ -144,8 +157,10 @@ class Books:
                 up_bytes_wire=seen.up_bytes,
                 control_bytes_wire=seen.control_bytes,
                 time_total=outcome.end - outcome.line.start,
+                clock_error=seen.clock_error,
                 cohort_end=self.cohort_end,
                 **{f"time_{phase}": seconds for phase, seconds in outcome.phases.items()},
+                **virtual_times(self.network, outcome),
             ),
         )
 
@@ -170,3 +185,26 @@ class Books:
         times[0, 0, SERVER] = sum(a.compute_time for a in seen.arrivals if a.rank == SERVER)
         for name, values in zip(("compute_time", "idle_time", "send_time"), times, strict=True):
             self.record.append(f"/ranks/{name}", values)
+
+
+def virtual_times(network: VirtualNetwork | None, outcome: Outcome) -> dict[str, float]:
+    """What the round would have taken in the federation of [network]; NaN and −1 if there is none.
+
+    A probed client is taken to work as long before the draw as the drawn ones did on average where probing means
+    training (optimal), and no time where it means a look at the loss.
+    """
+    if network is None:
+        return {**dict.fromkeys(VIRTUAL, float("nan")), "virtual_straggler": -1}
+    ledger, arrivals = outcome.ledger, sorted(outcome.seen.arrivals, key=lambda arrival: arrival.client)
+    seconds = np.array([arrival.compute_time for arrival in arrivals])
+    clients, sizes = outcome.cohort.clients, (ledger.theta_bytes, ledger.update_bytes)
+    if not len(ledger.asked):
+        times = network.round(clients, seconds, *sizes)
+    else:
+        trained = ledger.trained_before_draw
+        before = float(seconds.mean()) if trained and len(seconds) else 0.0
+        scalars = (8,) + (16,) * ((ledger.scalars_each - 1) // 2)
+        left = 0.0 if trained else seconds
+        times = network.round(clients, left, *sizes, probed=ledger.asked, probe_seconds=before, scalar_bytes=scalars)
+    parts = (times.total, times.down, times.compute, times.up)
+    return {**dict(zip(VIRTUAL, parts, strict=True)), "virtual_straggler": times.straggler}

@@ -143,6 +143,7 @@ class Comm:
         "message per drawn client",
         choices=("bcast", "p2p", "p2p-per-client"),
     )
+    sync_every: int = key(20, "compare the ranks' clocks every so many rounds", unit="rounds", least=1)
     overlap: bool = key(True, "let an update travel while the worker trains its next client (per-client)")
     compression: str = key(
         "none",

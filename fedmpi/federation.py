@@ -23,6 +23,8 @@ from fedmpi.rng import stream
 from fedmpi.sampling import Cohort, Scheme
 from fedmpi.server import ExactSum, magnitude
 
+NOBODY = np.empty(0, np.int64)
+
 
 class Federation:
     """The server: θ, the round number, and whom it works with."""
@@ -36,8 +38,10 @@ class Federation:
         link: ServerLink,
         books: Books,
         on_round: Callable[[Outcome], None] = lambda outcome: None,
+        number: int = 0,
     ) -> None:
-        self.config, self.world, self.scheme = config, world, scheme
+        """number: which of the job's runs this is."""
+        self.config, self.world, self.scheme, self.number = config, world, scheme, number
         self.theta, self.t = theta, 0
         self.total = ExactSum(len(theta))
         self.updates: dict[int, NDArray[np.float32]] = {}
@@ -51,17 +55,18 @@ class Federation:
 
     def round(self, t: int) -> None:
         """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
+        self.compare_clocks()
         line = Timeline(self.world.now, self.world.now())
+        self.link.begin(t, self.number, self.config.run.seed)
         rng = stream(self.config.run.seed, "sampling", t)
-        self.link.begin(t, self.config.run.seed)
-        probed, asked = self.probe(rng) if self.scheme.probe else ({}, 0)
+        asked, answers = self.probe(rng) if self.scheme.probe else (NOBODY, {})
         with line.during("sample"):
             self.scheme.begin_round(t)
-            cohort = self.scheme.draw(rng, **probed)
+            cohort = self.scheme.draw(rng, **answers)
 
         self.total.begin(magnitude(self.theta))
         self.link.call(self.total.exponent, cohort)
-        if not probed:
+        if not answers:
             self.link.send_theta(self.theta)
         with line.during("record"):  # the previous round, while the clients train for this one
             self.books.write()
@@ -76,22 +81,29 @@ class Federation:
         with line.during("evaluate"):
             evaluation = self.evaluate() if self.evaluation_is_due() else None
 
-        ledger = Ledger(self.theta.nbytes, asked or len(cohort), len(cohort), asked * self.scheme.scalars_per_client)
+        sizes, scheme = (self.theta.nbytes, self.link.packing.size), self.scheme
+        ledger = Ledger(*sizes, asked, len(cohort), scheme.scalars_per_client, scheme.probe == "norm")
         outcome = Outcome(t, cohort, seen, update_norm, rejected, ledger, evaluation, line, self.world.now())
         self.books.enter(outcome)
         self.on_round(outcome)
         if not math.isfinite(update_norm) or not np.isfinite(self.theta).all():
             raise Diverged(f"θ is not finite after round {t}: lower client.eta_l or server.eta_g")
 
-    def probe(self, rng: Generator) -> tuple[dict[str, NDArray[Any]], int]:
-        """What the scheme's draw needs to know of the clients at θᵗ, and how many were asked."""
-        clients = self.scheme.candidates(rng)
-        if self.scheme.probe == "norm":
-            norms = np.zeros(self.scheme.n)
-            norms[clients] = self.scheme.p[clients] * self.link.probe(Kind.PROBE_NORM, clients, self.theta)
-            return {"norms": norms}, len(clients)
-        losses = self.link.probe(Kind.PROBE_LOSS, clients, self.theta)
-        return {"candidates": clients, "losses": losses}, len(clients)
+    def probe(self, rng: Generator) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+        """The clients that are asked before the draw, and what the draw is to know of them at θᵗ."""
+        asked = self.scheme.candidates(rng)
+        if self.scheme.probe == "loss":
+            return asked, {"candidates": asked, "losses": self.link.probe(Kind.PROBE_LOSS, asked, self.theta)}
+        norms = np.zeros(self.scheme.n)
+        norms[asked] = self.scheme.p[asked] * self.link.probe(Kind.PROBE_NORM, asked, self.theta)
+        if self.config.server.on_nonfinite == "skip":
+            norms[~np.isfinite(norms)] = 0.0
+        return asked, {"norms": norms}
+
+    def compare_clocks(self) -> None:
+        """Measure the workers' clocks every comm.sync_every rounds; one run of a job does it for all."""
+        if self.number == 0 and self.t % self.config.comm.sync_every == 0:
+            self.link.compare_clocks()
 
     def keep_update(self, client: int, delta: NDArray[np.float32]) -> None:
         self.updates[client] = delta.copy()
@@ -105,13 +117,13 @@ class Federation:
     def reject(self, cohort: Cohort, seen: Round) -> int:
         """How many updates were left out of the sum because they are not finite or far out of range."""
         omega = dict(zip(cohort.clients.tolist(), cohort.omega.tolist(), strict=True))
-        bad = [a for a in seen.arrivals if not self.total.admits(omega[a.client], a.norm)]
+        bad = [a for a in seen.arrivals if not self.total.admits(omega[a.client], a.sent_norm)]
         if bad and self.config.server.on_nonfinite == "stop":
             raise Diverged(
                 f"round {seen.t}: the update of client {bad[0].client} has norm {bad[0].norm:g}; lower client.eta_l, "
                 'or set server.on_nonfinite = "skip" to leave such updates out'
             )
-        if not self.total.holds(sum(omega[a.client] * a.norm for a in seen.arrivals if a not in bad)):
+        if not self.total.holds(sum(omega[a.client] * a.sent_norm for a in seen.arrivals if a not in bad)):
             raise Diverged(f"round {seen.t}: the updates together are out of range; lower client.eta_l")
         return len(bad)
 
@@ -137,6 +149,8 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
             host.receive(link.receive_theta(order), order.seed)
         if order.kind == Kind.EVALUATE:
             link.send_evaluation(host.evaluate(mine))
+        elif order.kind == Kind.CLOCK:
+            link.compare_clocks(order.t)
         elif order.kind == Kind.TRAIN:
             link.begin(order)
             for i, omega in zip(clients, order.omega.tolist(), strict=True):

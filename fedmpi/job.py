@@ -24,6 +24,7 @@ from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.federation import Federation, work
 from fedmpi.models import make_model
+from fedmpi.network import VirtualNetwork
 from fedmpi.record import RecordWriter, refuse_existing
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 
@@ -98,12 +99,16 @@ def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_
         config, workers = configs[0], world.workers(configs[0].server.hosts_clients)
         host = Host(config, setup.dataset) if 0 in workers else None
         link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm, host)
-        for config, scheme, theta, books in zip(configs, setup.schemes, setup.thetas, setup.books, strict=True):
-            runs.append(Federation(config, world, scheme, theta, link, books, on_round))
+        parts = zip(configs, setup.schemes, setup.thetas, setup.books, strict=True)
+        for number, (config, scheme, theta, books) in enumerate(parts):
+            runs.append(Federation(config, world, scheme, theta, link, books, on_round, number))
             runs[-1].begin()
         for t in range(config.run.T):
             for federation in runs:
                 federation.round(t)
+        offsets = link.compare_clocks()
+        for books in setup.books:
+            books.write_clocks(offsets)
         link.stop()
         close(setup, runs)
     except BaseException as error:
@@ -169,7 +174,8 @@ def prepare(
     books = []
     for config, path, scheme, theta in zip(configs, paths, schemes, thetas, strict=True):
         own = {**contents, "/clients/p": scheme.p, "/model/theta": theta}
-        books.append(Books(RecordWriter(path, config, sizes, own, facts, force), len(hosts)))
+        network = VirtualNetwork(config.network, len(home)) if config.network.enabled else None
+        books.append(Books(RecordWriter(path, config, sizes, own, facts, force), len(hosts), network))
     return Setup(dataset, home, schemes, thetas, books)
 
 

@@ -17,18 +17,20 @@ class Kind(IntEnum):
     EVALUATE = 2  # loss and accuracy of all clients at home here
     PROBE_NORM = 3  # train these clients, hold the updates, say their norms
     PROBE_LOSS = 4  # say these clients' losses at θᵗ
+    CLOCK = 5  # answer the ping-pong that compares clocks
 
 
-HEAD = 6
+HEAD = 7
 # Instead of a number of copies: θ comes by a broadcast to all workers.
 BROADCAST = -1
 
 
 @dataclass(frozen=True)
 class Order:
-    """One order. On the wire: int64 [kind, seed, t, exponent, copies of θ that follow, N, clients…, ω…]."""
+    """One order. On the wire: int64 [kind, run, seed, t, exponent, copies of θ that follow, N, clients…, ω…]."""
 
     kind: Kind
+    run: int = 0
     seed: int = 0
     t: int = 0
     exponent: int = 0
@@ -37,12 +39,12 @@ class Order:
     omega: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def encode(self) -> NDArray[np.int64]:
-        numbers = (self.kind, self.seed, self.t, self.exponent, self.theta_copies, len(self.clients))
+        numbers = (self.kind, self.run, self.seed, self.t, self.exponent, self.theta_copies, len(self.clients))
         head = np.array(numbers, np.int64)
         return np.concatenate([head, self.clients, self.omega.view(np.int64)])
 
     @staticmethod
     def decode(message: NDArray[np.int64]) -> Order:
-        kind, seed, t, exponent, copies, N = (int(value) for value in message[:HEAD])
+        kind, run, seed, t, exponent, copies, N = (int(value) for value in message[:HEAD])
         clients, omega = message[HEAD : HEAD + N], message[HEAD + N :].view(np.float64)
-        return Order(Kind(kind), seed, t, exponent, copies, clients, omega)
+        return Order(Kind(kind), run, seed, t, exponent, copies, clients, omega)

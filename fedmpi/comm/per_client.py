@@ -14,9 +14,16 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
+from fedmpi.comm.clock_map import ClockMap
+from fedmpi.comm.orders import Order
+from fedmpi.comm.packing import Packing
 from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
 from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.config import Comm
 from fedmpi.server import ExactSum
+
+# An update as it travels: float32, or the bytes that a codec made of it.
+Wire = NDArray[np.float32] | NDArray[np.uint8]
 
 # The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
 SLOT_BYTES = 512 * 2**20
@@ -29,16 +36,17 @@ class PerClientInbox:
 
     rows_in_reports = False
 
-    def __init__(self, world: World, d: int, workers: int) -> None:
-        self.world, self.d = world, d
-        self.slots = max(2, min(2 * workers, SLOT_BYTES // (4 * d)))
-        self.free: list[NDArray[np.float32]] = []
+    def __init__(self, world: World, d: int, workers: int, packing: Packing, clocks: ClockMap) -> None:
+        self.world, self.d, self.packing, self.clocks = world, d, packing, clocks
+        self.slots = max(2, min(2 * workers, SLOT_BYTES // packing.size))
+        self.free: list[Wire] = []
         self.allocated = 0
+        self.decoded = new_vector(d if packing.codec else 0)
         self.row = np.empty(ROW)
         self.row_request = world.comm.Recv_init(self.row, MPI.ANY_SOURCE, Tag.ROW)
         self.status = MPI.Status()
         self.announced: deque[tuple[int, NDArray[np.float64]]] = deque()
-        self.flying: list[tuple[MPI.Request, int, NDArray[np.float64], NDArray[np.float32]]] = []
+        self.flying: list[tuple[MPI.Request, int, NDArray[np.float64], Wire]] = []
         self.rows_due = self.due = 0
 
     @property
@@ -61,7 +69,7 @@ class PerClientInbox:
             if request.Test():
                 moved = True
                 self.due -= 1
-                add(read_row(row, rank, self.world.now()), slot)
+                add(read_row(row, rank, self.clocks, self.world.now()), self._unpack(slot))
                 self.free.append(slot)
             else:
                 still.append(flight)
@@ -71,7 +79,7 @@ class PerClientInbox:
     def finish(self, total: ExactSum, seen: Round) -> None:
         flown = [arrival for arrival in seen.arrivals if arrival.rank != SERVER]
         seen.up = [(arrival.post_time, arrival.arrive_time) for arrival in flown]
-        seen.up_bytes += len(flown) * 4 * self.d
+        seen.up_bytes += len(flown) * self.packing.size
         seen.control_bytes += len(flown) * 8 * ROW
 
     def _hear_rows(self) -> bool:
@@ -84,40 +92,55 @@ class PerClientInbox:
                 self.row_request.Start()
         return moved
 
-    def _free_slot(self) -> NDArray[np.float32] | None:
+    def _free_slot(self) -> Wire | None:
         if self.free:
             return self.free.pop()
         if self.allocated < self.slots:
             self.allocated += 1
-            return new_vector(self.d)
+            return self.packing.new_payload() if self.packing.codec else new_vector(self.d)
         return None
+
+    def _unpack(self, slot: Wire) -> NDArray[np.float32]:
+        if self.packing.codec is None:
+            return slot  # type: ignore[return-value]
+        self.packing.codec.decode(slot, self.decoded)  # type: ignore[arg-type]
+        return self.decoded
 
 
 class PerClientOutbox:
     """A worker's end: two slots, so that one update can be on its way while the next is computed."""
 
-    def __init__(self, world: World, d: int, overlap: bool) -> None:
-        self.world, self.overlap = world, overlap
+    def __init__(self, world: World, d: int, settings: Comm) -> None:
+        self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
         self.slots = [new_vector(d) for _ in range(WORKER_SLOTS)]
+        self.payloads: list[Wire] = list(self.slots)
+        if self.packing.codec:
+            self.payloads = [self.packing.new_payload() for _ in range(WORKER_SLOTS)]
         self.sent: list[list[MPI.Request]] = [[] for _ in range(WORKER_SLOTS)]
         self.current = 0
 
-    def begin(self, exponent: int) -> None:
-        pass
+    def begin(self, order: Order) -> None:
+        self.order = order
 
     def slot(self) -> NDArray[np.float32]:
         self.current = (self.current + 1) % WORKER_SLOTS
-        self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
+        self._settle()
         return self.slots[self.current]
 
     def deliver(self, training: Training, omega: float) -> None:
-        comm = self.world.comm
+        comm, order, payload = self.world.comm, self.order, self.payloads[self.current]
+        key = order.run, order.seed, order.t, training.client
+        sent_norm = self.packing.pack(self.slots[self.current], training.norm, key, payload)  # type: ignore[arg-type]
         self.sent[self.current] = [
-            comm.Isend(write_row(training, self.world.now()), SERVER, Tag.ROW),
-            comm.Isend(self.slots[self.current], SERVER, Tag.UPDATE),
+            comm.Isend(write_row(training, sent_norm, self.world.now()), SERVER, Tag.ROW),
+            comm.Isend(payload, SERVER, Tag.UPDATE),
         ]
         if not self.overlap:
-            self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait until the update in the current slot has left."""
+        self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
 
     def progress(self) -> None:
         for requests in self.sent:

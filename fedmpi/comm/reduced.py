@@ -11,8 +11,12 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
+from fedmpi.comm.clock_map import ClockMap
+from fedmpi.comm.orders import Order
+from fedmpi.comm.packing import Packing
 from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
 from fedmpi.comm.world import SERVER, World
+from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
 
@@ -23,8 +27,8 @@ class ReducedInbox:
     due = 0
     flowing = False
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, clocks: ClockMap) -> None:
+        self.world, self.clocks = world, clocks
 
     def begin(self, expected: int) -> None:
         pass
@@ -39,32 +43,36 @@ class ReducedInbox:
         self.world.wait_for(request, flowing=True)
         arrived = self.world.now()
         # Until the last worker has its sum ready, the others wait for it: only then is the total on its way.
-        seen.up = [(max(report.done for report in seen.reports), arrived)]
+        seen.up = [(min(arrived, max(report.done for report in seen.reports)), arrived)]
         seen.up_bytes += len(seen.reports) * total.total.nbytes
         for report in seen.reports:
-            seen.arrivals += [read_row(row, report.rank, arrived) for row in report.rows]
+            seen.arrivals += [read_row(row, report.rank, self.clocks, arrived) for row in report.rows]
 
 
 class ReducedOutbox:
     """A worker's end: one slot, added to this rank's sum as soon as it is computed."""
 
-    def __init__(self, world: World, d: int) -> None:
-        self.world = world
+    def __init__(self, world: World, d: int, settings: Comm) -> None:
+        self.world, self.packing = world, Packing(settings, d)
         self.sum = ExactSum(d)
         self.delta = new_vector(d)
         self.trained: list[NDArray[np.float64]] = []
 
-    def begin(self, exponent: int) -> None:
-        self.sum.begin(exponent)
+    def begin(self, order: Order) -> None:
+        self.order = order
+        self.sum.begin(order.exponent)
         self.trained = []
 
     def slot(self) -> NDArray[np.float32]:
         return self.delta
 
     def deliver(self, training: Training, omega: float) -> None:
-        self.trained.append(write_row(training, self.world.now()))
+        order = self.order
+        key = order.run, order.seed, order.t, training.client
+        sent_norm = self.packing.pack(self.delta, training.norm, key)
+        self.trained.append(write_row(training, sent_norm, self.world.now()))
         # What does not pass here does not pass on the server either, which decides by the same norm.
-        if self.sum.admits(omega, training.norm):
+        if self.sum.admits(omega, sent_norm):
             self.sum.add(omega, self.delta)
 
     def progress(self) -> None:

@@ -11,23 +11,28 @@ import torch
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
+from fedmpi.comm.clock_map import ClockMap
+from fedmpi.comm.orders import Order
 from fedmpi.comm.phases import Interval
 from fedmpi.server import ExactSum
 
-# float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, compute seconds, post time.
-ROW = 5
+# float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, norm as sent, compute
+# seconds, post time.
+ROW = 6
 # float64 numbers of a worker's report ahead of its rows: see Report.
 REPORT = 5
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One client's update as the server saw it; times in seconds on the server's clock."""
+    """One client's update as the server saw it; times in seconds on the server's clock. `norm` is ‖Δ_i‖, `sent_norm`
+    that of what is added: another one where updates are compressed."""
 
     client: int
     rank: int
     loss: float
     norm: float
+    sent_norm: float
     compute_time: float
     post_time: float
     arrive_time: float
@@ -56,6 +61,7 @@ class Round:
     down: list[Interval] = field(default_factory=list)
     up: list[Interval] = field(default_factory=list)
     aggregate: list[Interval] = field(default_factory=list)
+    clock_error: float = 0.0
     control_bytes: int = 0
     down_bytes: int = 0
     up_bytes: int = 0
@@ -90,8 +96,8 @@ class Inbox(Protocol):
 class Outbox(Protocol):
     """A worker's end of an exchange."""
 
-    def begin(self, exponent: int) -> None:
-        """Start a round whose sum has that exponent."""
+    def begin(self, order: Order) -> None:
+        """Start delivering for a TRAIN order."""
 
     def slot(self) -> NDArray[np.float32]:
         """Where the next Δ_i is to be written: (d,) float32. May wait until an earlier update has left."""
@@ -109,13 +115,15 @@ class Outbox(Protocol):
         """**Collective.** Complete the round, after the report."""
 
 
-def write_row(training: Training, post_time: float) -> NDArray[np.float64]:
-    return np.array([training.client, training.loss, training.norm, training.seconds, post_time])
+def write_row(training: Training, sent_norm: float, post_time: float) -> NDArray[np.float64]:
+    return np.array([training.client, training.loss, training.norm, sent_norm, training.seconds, post_time])
 
 
-def read_row(row: NDArray[np.float64], rank: int, arrive_time: float) -> Arrival:
-    client, loss, norm, compute, post = (float(value) for value in row)
-    return Arrival(int(client), rank, loss, norm, compute, post, arrive_time)
+def read_row(row: NDArray[np.float64], rank: int, clocks: ClockMap, arrive_time: float) -> Arrival:
+    client, loss, norm, sent_norm, compute, post = (float(value) for value in row)
+    # An update cannot have left after it came, whatever two clocks say within their error.
+    post = min(clocks.to_server(rank, post), arrive_time)
+    return Arrival(int(client), rank, loss, norm, sent_norm, compute, post, arrive_time)
 
 
 def new_vector(d: int) -> NDArray[np.float32]:

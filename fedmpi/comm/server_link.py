@@ -10,7 +10,10 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Held, Host
+from fedmpi.comm import clocks
+from fedmpi.comm.clock_map import ClockMap, Offsets
 from fedmpi.comm.orders import BROADCAST, Kind, Order
+from fedmpi.comm.packing import Packing
 from fedmpi.comm.per_client import PerClientInbox
 from fedmpi.comm.reduced import ReducedInbox
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
@@ -37,17 +40,28 @@ class ServerLink:
     ) -> None:
         self.world, self.home, self.host, self.settings = world, home, host, settings
         self.remote = [rank for rank in workers if rank != SERVER]
-        self.inbox: Inbox = ReducedInbox(world)
+        self.packing, self.clocks = Packing(settings, d), ClockMap(world.size)
+        self.inbox: Inbox = ReducedInbox(world, self.clocks)
         if settings.exchange == "per-client":
-            self.inbox = PerClientInbox(world, d, len(self.remote))
+            self.inbox = PerClientInbox(world, d, len(self.remote), self.packing, self.clocks)
         self.delta = new_vector(d)
         self.held: Held = {}
         self.sent: list[MPI.Request] = []
-        self.seed = 0
+        self.run = self.seed = 0
 
-    def begin(self, t: int, seed: int) -> None:
-        """Start round t of the run with that seed."""
-        self.round, self.seed = Round(t), seed
+    def compare_clocks(self, rounds: int = clocks.ROUNDS) -> Offsets:
+        """What every rank's clock shows more than ours, now; from here on their times are read by it."""
+        offset, error, at = np.zeros((3, self.world.size))
+        for rank in self.remote:
+            self._order(rank, Order(Kind.CLOCK, t=rounds, theta_copies=0))
+            offset[rank], error[rank], at[rank] = clocks.ask(self.world, rank, rounds)
+        self._settle()
+        self.clocks.add(Offsets(offset, error, at))
+        return Offsets(offset, error, at)
+
+    def begin(self, t: int, run: int, seed: int) -> None:
+        """Start round t of one of the job's runs."""
+        self.round, self.run, self.seed = Round(t), run, seed
         self.held.clear()
 
     def probe(self, kind: Kind, clients: NDArray[np.int64], theta: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -63,7 +77,7 @@ class ServerLink:
             answer = np.empty(len(share))
             pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), share, answer))
             copies = self._copies(len(share))
-            self._order(rank, Order(kind, self.seed, self.round.t, 0, copies, clients[share]))
+            self._order(rank, Order(kind, self.run, self.seed, self.round.t, 0, copies, clients[share]))
             self.round.up_bytes += answer.nbytes
         self._send_theta(theta, shares)
         if SERVER in shares and self.host:
@@ -83,7 +97,8 @@ class ServerLink:
             share = self.shares.get(rank, NOBODY)
             clients, omega = cohort.clients[share], cohort.omega[share]
             copies = 0 if self.round.down else self._copies(len(share))
-            self._order(rank, Order(Kind.TRAIN, self.seed, self.round.t, exponent, copies, clients, omega))
+            key = self.run, self.seed, self.round.t
+            self._order(rank, Order(Kind.TRAIN, *key, exponent, copies, clients, omega))
 
     def send_theta(self, theta: NDArray[np.float32]) -> None:
         """Send θᵗ to the workers that were called (down)."""
@@ -119,7 +134,7 @@ class ServerLink:
         def add(arrival: Arrival, delta: NDArray[np.float32]) -> None:
             start = self.world.now()
             omega = self.weights[arrival.client]
-            if total.admits(omega, arrival.norm):
+            if total.admits(omega, arrival.sent_norm):
                 total.add(omega, delta)
             if watch:
                 watch(arrival.client, delta)
@@ -141,11 +156,13 @@ class ServerLink:
                 self.world.raise_failures()
                 rest.flowing = self.inbox.flowing
                 rest()
-        seen.reports = [read_report(rank, report) for _, rank, report in reports]
+        seen.reports = [read_report(rank, report, self.clocks) for _, rank, report in reports]
+        now = self.world.now()
+        seen.clock_error = max((self.clocks.error(rank, now) for rank in self.remote), default=0.0)
         seen.control_bytes += sum(report.nbytes for _, _, report in reports)
         # θ is down when the last worker holds it.
         began, sent = seen.down[0]
-        seen.down = [(began, max([sent, *(report.held for report in seen.reports)]))]
+        seen.down = [(began, max([sent, *(min(report.held, now) for report in seen.reports)]))]
         self.inbox.finish(total, seen)
         return seen
 
@@ -176,7 +193,7 @@ class ServerLink:
     def _order(self, rank: int, order: Order) -> None:
         message = order.encode()
         self.sent.append(self.world.comm.Isend(message, rank, Tag.ORDER))
-        if order.kind not in (Kind.EVALUATE, Kind.STOP):
+        if order.kind in (Kind.TRAIN, Kind.PROBE_NORM, Kind.PROBE_LOSS):
             self.round.control_bytes += message.nbytes
 
     def _settle(self) -> None:
@@ -202,8 +219,9 @@ class ServerLink:
         else:
             delta = self.delta
             training = self.host.train(client, self.round.t, delta, lambda: self.inbox.poll(add))
+        sent_norm = self.packing.pack(delta, training.norm, (self.run, self.seed, self.round.t, client))
         now = self.world.now()
-        add(Arrival(client, SERVER, training.loss, training.norm, training.seconds, now, now), delta)
+        add(Arrival(client, SERVER, training.loss, training.norm, sent_norm, training.seconds, now, now), delta)
 
 
 def split_by_home(ranks: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
@@ -213,6 +231,7 @@ def split_by_home(ranks: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
     return {int(ranks[piece[0]]): piece for piece in pieces if len(piece)}
 
 
-def read_report(rank: int, report: NDArray[np.float64]) -> Report:
+def read_report(rank: int, report: NDArray[np.float64], clock_map: ClockMap) -> Report:
     held, compute, idle, send, done = (float(value) for value in report[:REPORT])
+    held, done = clock_map.to_server(rank, held), clock_map.to_server(rank, done)
     return Report(rank, held, compute, idle, send, done, report[REPORT:].reshape(-1, ROW))

@@ -7,6 +7,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
+from fedmpi.comm import clocks
 from fedmpi.comm.orders import BROADCAST, Order
 from fedmpi.comm.per_client import PerClientOutbox
 from fedmpi.comm.reduced import ReducedOutbox
@@ -20,9 +21,9 @@ class WorkerLink:
 
     def __init__(self, world: World, d: int, settings: Comm) -> None:
         self.world = world
-        self.outbox: Outbox = ReducedOutbox(world, d)
+        self.outbox: Outbox = ReducedOutbox(world, d, settings)
         if settings.exchange == "per-client":
-            self.outbox = PerClientOutbox(world, d, settings.overlap)
+            self.outbox = PerClientOutbox(world, d, settings)
         self.theta = new_vector(d)
         self.sent: list[MPI.Request] = []
         self.held = world.now()
@@ -60,7 +61,7 @@ class WorkerLink:
 
     def begin(self, order: Order) -> None:
         """Start delivering for a TRAIN order."""
-        self.outbox.begin(order.exponent)
+        self.outbox.begin(order)
 
     def slot(self) -> NDArray[np.float32]:
         """Where the next Δ_i is to be written: (d,) float32."""
@@ -80,6 +81,10 @@ class WorkerLink:
     def answer(self, values: NDArray[np.float64]) -> None:
         """The numbers a probe asked for, in the order's order."""
         self._send(values, Tag.PROBE)
+
+    def compare_clocks(self, rounds: int) -> None:
+        """The worker's part of a measurement of its clock."""
+        clocks.answer(self.world, rounds)
 
     def report(self) -> None:
         """Close the round: tell the server when θ was here and where the time went."""

@@ -36,7 +36,7 @@ class Tag(IntEnum):
     FAILURE = 6
     PROBE = 7
     THETA = 8
-    CLOCK = 8
+    CLOCK = 9
 
 
 class Elsewhere(FedmpiError):

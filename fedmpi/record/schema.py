@@ -79,7 +79,7 @@ SCHEMA = (
             Field("rejected", "<i8", "clients", "", "updates left out because they were not finite"),
             byte_count("down_bytes_logical", "what the federation sends down: |θ| to each client that is called"),
             byte_count(
-                "up_bytes_logical", "what the federation sends up: |θ| from each client in S_t, and probed scalars"
+                "up_bytes_logical", "what the federation sends up: an update per client in S_t, and probed scalars"
             ),
             byte_count("down_bytes_wire", "θ as handed to MPI, counted once per receiving rank"),
             byte_count("up_bytes_wire", "updates as handed to MPI by the workers"),
@@ -92,6 +92,12 @@ SCHEMA = (
             seconds("time_evaluate", "evaluating"),
             seconds("time_record", "writing the previous round's rows, where that was not hidden by the above"),
             seconds("time_total", "wall time of the round: the sum of the seven phases"),
+            seconds("clock_error", "largest bound on a worker's clock error: post times and phases may be off by it"),
+            seconds("virtual_total", "what the round would take in the federation of [network]; NaN without it"),
+            seconds("virtual_down", "of that, θ on its way to the client that was last"),
+            seconds("virtual_compute", "of that, its training"),
+            seconds("virtual_up", "of that, its update on the way back, and waiting for the server's link"),
+            Field("virtual_straggler", "<i8", "", "i", "the client that was last there; −1 for none"),
             Field(
                 "cohort_end", "<i8", "rows", "", "round t's clients are rows cohort_end[t-1]:cohort_end[t] of /cohorts"
             ),
@@ -128,6 +134,8 @@ SCHEMA = (
     plain("/evals_client_accuracy", ("E", "n"), "<f4", "1", "", "every client's test accuracy", optional=True),
     plain("/ranks/host", ("size",), "S256", "", "", "host name of each rank"),
     plain("/ranks/device", ("size",), "S64", "", "", "torch device of each rank; empty if it trains nobody"),
+    plain("/ranks/clock_offset", ("size",), "<f8", "s", "", "what each rank's clock showed more than the server's"),
+    plain("/ranks/clock_error", ("size",), "<f8", "s", "", "half the smallest round trip of that measurement"),
     plain("/ranks/compute_time", ("T", "size"), "<f8", "s", "", "local training, per round and rank"),
     plain("/ranks/idle_time", ("T", "size"), "<f8", "s", "", "waiting for orders and θ, per round and rank"),
     plain(

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mpi4py import MPI
 
 from fedmpi import Config, open_record, run
 from fedmpi.comm.phases import PHASES
+from fedmpi.comm.world import World, connect
 from tests.mpi.conftest import COMM, everywhere
 
 pytestmark = pytest.mark.mpi
@@ -28,8 +30,8 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
             "up_bytes_logical": 5 * theta,
             "down_bytes_wire": workers * theta,
             "up_bytes_wire": up_wire,
-            # orders: 6 + 2N numbers; reports: 5 numbers; rows: 5 numbers per update; 8 bytes each
-            "control_bytes_wire": 8 * (workers * (6 + 5) + 5 * (2 + 5)) if workers else 0,
+            # orders: 7 + 2N numbers; reports: 5 numbers; rows: 6 numbers per update; 8 bytes each
+            "control_bytes_wire": 8 * (workers * (7 + 5) + 5 * (2 + 6)) if workers else 0,
         }
         passed = all((rounds[name] == value).all() for name, value in expected.items())
     assert everywhere(passed)
@@ -132,4 +134,54 @@ def test_theta_goes_down_by_messages_of_its_own(shared_path: Path, scheme: str, 
         if workers and down == "p2p-per-client":
             passed = passed and (rounds["down_bytes_wire"] == rounds["down_bytes_logical"]).all()
             passed = passed and (rounds["up_bytes_wire"] == rounds["up_bytes_logical"]).all()
+    assert everywhere(bool(passed))
+
+
+@pytest.mark.parametrize("compression", ["float16", "bfloat16", "int8", "topk"])
+def test_compressed_updates_weigh_less_and_theta_stays_one(shared_path: Path, compression: str) -> None:
+    size = {"float16": 44, "bfloat16": 40, "int8": 24, "topk": 8 * 5}[compression]
+    settings = {"run.T": 6, "comm.compression": compression, "comm.topk": 0.25, "run.seed": 2}
+    run(Config.load("quadratic", settings), shared_path / "a.h5")
+    run(Config.load("quadratic", {**settings, "comm.exchange": "reduced"}), shared_path / "b.h5")
+    passed = True
+    if COMM.rank == 0:
+        alone = World(MPI.COMM_SELF.Dup())
+        run(Config.load("quadratic", settings), shared_path / "alone.h5", world=alone)
+        run(Config.load("quadratic", {"run.T": 6, "run.seed": 2}), shared_path / "plain.h5", world=alone)
+        a, b, one, plain = (open_record(shared_path / f"{name}.h5") for name in ("a", "b", "alone", "plain"))
+        passed = a.theta.tobytes() == b.theta.tobytes() == one.theta.tobytes() != plain.theta.tobytes()
+        passed = passed and np.linalg.norm(a.theta - plain.theta) < 0.5 * np.linalg.norm(plain.theta)
+        passed = passed and (a.rounds["up_bytes_logical"] == a.rounds["N"] * size).all()
+        passed = passed and (COMM.size == 1 or (a.rounds["up_bytes_wire"] == a.rounds["up_bytes_logical"]).all())
+    assert everywhere(bool(passed))
+
+
+@pytest.mark.parametrize("scheme", ["md", "optimal", "optimal-approx", "power-of-choice"])
+def test_the_virtual_federation_takes_the_time_of_its_links(shared_path: Path, scheme: str) -> None:
+    """80 bytes at 640 bit/s are a second each way; latency 0.25 s; training takes no time to speak of."""
+    links = {"network.enabled": True, "network.latency": 0.25, "network.down": 640, "network.up": 640}
+    run(Config.load("quadratic", {"run.T": 5, "sampling.scheme": scheme, **links}), shared_path / "v.h5")
+    passed = True
+    if COMM.rank == 0:
+        rounds = open_record(shared_path / "v.h5").rounds
+        # One way each: θ down, and up the update; a probe adds a scalar of 0.1 s and a call there and back, AOCS four
+        # more messages of 0.2 s with a call there and back each.
+        scalars = {"md": 0, "optimal": 0.1 + 0.5, "power-of-choice": 0.1 + 0.5, "optimal-approx": 0.1 + 0.5 + 4 * 0.7}
+        drawn = rounds["N"] > 0
+        passed = np.allclose(rounds["virtual_total"][drawn], 2.5 + scalars[scheme], atol=0.2)
+        passed = passed and (rounds["virtual_straggler"][drawn] >= 0).all()
+    assert everywhere(bool(passed))
+
+
+def test_a_clock_that_is_three_seconds_off_changes_nothing(shared_path: Path) -> None:
+    world = connect()
+    world.clock_shift = 3.0 * world.rank
+    run(Config.load("quadratic", {"run.T": 30}), shared_path / "off.h5", world=world)
+    passed = True
+    if COMM.rank == 0:
+        off = open_record(shared_path / "off.h5")
+        shift, error = off.table("/ranks/clock_offset"), off.table("/ranks/clock_error")
+        passed = (np.abs(shift - 3.0 * np.arange(COMM.size)) <= error + 1e-6).all() and (error < 0.1).all()
+        passed = passed and (off.rounds["time_total"] < 1.0).all() and (off.rounds["clock_error"] < 0.1).all()
+        passed = passed and all(off.phases[name].max() < 1.0 for name in PHASES) and len(off.rounds) == 30
     assert everywhere(bool(passed))

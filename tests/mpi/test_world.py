@@ -54,7 +54,7 @@ def test_server_works_only_alone_or_when_told() -> None:
 
 def test_an_order_survives_the_wire() -> None:
     world = connect()
-    sent = Order(Kind.TRAIN, 2**62, 7, 3, 2, np.array([2, 5]), np.array([0.25, 1e-300]))
+    sent = Order(Kind.TRAIN, 4, 2**62, 7, 3, 2, np.array([2, 5]), np.array([0.25, 1e-300]))
     message = sent.encode()
     world.comm.Bcast(message, root=0)
     got = Order.decode(message)

@@ -31,6 +31,30 @@ from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 OnRound = Callable[[Outcome], None]
 
 
+class Cast:
+    """Who plays in a job: data, schemes, θ⁰ and the clients' host, all as configured. `replay` has another cast."""
+
+    def dataset(self, config: Config) -> Dataset:
+        return load_dataset(config)
+
+    def scheme(self, config: Config, dataset: Dataset) -> Scheme:
+        return configured_scheme(config, dataset)
+
+    def theta(self, config: Config) -> NDArray[np.float32]:
+        theta: NDArray[np.float32] = make_model(config).theta.cpu().numpy().copy()
+        return theta
+
+    def host(self, config: Config, dataset: Dataset) -> Host:
+        return Host(config, dataset)
+
+    def home(self, schemes: Sequence[Scheme], workers: Sequence[int]) -> NDArray[np.int32]:
+        """Which rank hosts which client: (n,) int32."""
+        return static_placement(np.mean([scheme.inclusion() for scheme in schemes], axis=0), workers)
+
+
+AS_CONFIGURED = Cast()
+
+
 def silent(outcome: Outcome) -> None:
     """The default of `on_round`."""
 
@@ -65,19 +89,20 @@ def together(
     debug: bool = False,
     on_round: OnRound = silent,
     attributes: dict[str, str] | None = None,
+    cast: Cast = AS_CONFIGURED,
 ) -> None:
     """**Collective.** Run several configurations in one job, their rounds interleaved, each into its own record.
 
     They may differ in run.name, run.seed and [sampling] only: clients, data and model are the same for all.
     """
     if not world.is_server:
-        take_part(world, configs[0], debug)
+        take_part(world, configs[0], debug, cast)
         return
     torch.set_num_threads(configs[0].client.threads)
     hosts = world.gather_text(platform.node())
     with world.leading():
-        setup = prepare(configs, paths, force, hosts, world, attributes or {})
-    lead(setup, configs, world, debug, on_round)
+        setup = prepare(configs, paths, force, hosts, world, attributes or {}, cast)
+    lead(setup, configs, world, debug, on_round, cast)
 
 
 @dataclass(frozen=True)
@@ -91,13 +116,13 @@ class Setup:
     books: list[Books]
 
 
-def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_round: OnRound) -> None:
+def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_round: OnRound, cast: Cast) -> None:
     """Be the server."""
     runs: list[Federation] = []
     try:
         world.share(setup.home)
         config, workers = configs[0], world.workers(configs[0].server.hosts_clients)
-        host = Host(config, setup.dataset) if 0 in workers else None
+        host = cast.host(config, setup.dataset) if 0 in workers else None
         link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm, host)
         parts = zip(configs, setup.schemes, setup.thetas, setup.books, strict=True)
         for number, (config, scheme, theta, books) in enumerate(parts):
@@ -122,16 +147,16 @@ def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_
         raise
 
 
-def take_part(world: World, config: Config, debug: bool) -> None:
+def take_part(world: World, config: Config, debug: bool, cast: Cast) -> None:
     """Be a worker."""
     world.gather_text(platform.node())
     world.follow()
     try:
-        dataset = load_dataset(config)
+        dataset = cast.dataset(config)
         home = np.empty(len(dataset.n_samples), np.int32)
         world.share(home)
         mine = np.flatnonzero(home == world.rank).tolist()
-        host = Host(config, dataset)
+        host = cast.host(config, dataset)
         work(host, WorkerLink(world, len(host.theta), config.comm), mine)
     except BaseException as error:
         if debug:
@@ -146,15 +171,16 @@ def prepare(
     hosts: list[str],
     world: World,
     attributes: dict[str, str],
+    cast: Cast,
 ) -> Setup:
     """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
     for path in paths:
         refuse_existing(path, force)
-    dataset = load_dataset(configs[0])
+    dataset = cast.dataset(configs[0])
     workers = world.workers(configs[0].server.hosts_clients)
-    schemes = [configured_scheme(config, dataset) for config in configs]
-    thetas = [make_model(config).theta.cpu().numpy().copy() for config in configs]
-    home = static_placement(np.mean([scheme.inclusion() for scheme in schemes], axis=0), workers)
+    schemes = [cast.scheme(config, dataset) for config in configs]
+    thetas = [cast.theta(config) for config in configs]
+    home = cast.home(schemes, workers)
     devices = [configs[0].client.device if rank in workers else "" for rank in range(len(hosts))]
     contents = {
         "/clients/n_samples": dataset.n_samples,

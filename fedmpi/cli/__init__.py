@@ -17,6 +17,8 @@ COMMANDS = (
     "run",
     "compare",
     "sweep",
+    "replay",
+    "doctor",
     "show",
     "report",
     "watch",

@@ -37,6 +37,7 @@ class Tag(IntEnum):
     PROBE = 7
     THETA = 8
     CLOCK = 9
+    LINE = 10
 
 
 class Elsewhere(FedmpiError):

@@ -1,0 +1,166 @@
+"""fedmpi doctor"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fedmpi.comm.clock_map import Offsets
+    from fedmpi.comm.probes import Line
+    from fedmpi.comm.seats import Seat
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What there is to say about a job: its library, seats, clocks and lines."""
+
+    library: str
+    threads: int
+    seats: list[Seat]
+    offsets: Offsets
+    lines: list[Line]
+    complaints: list[str]
+
+
+@click.command()
+@click.option("--threads", default=1, show_default=True, help="Threads per rank of the run you plan: client.threads.")
+@click.option("--max-size", default=64.0, show_default=True, help="Largest message, in MB (2²⁰ bytes).")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all of it here.")
+def doctor(threads: int, max_size: float, file: Path | None) -> None:
+    """Say what this MPI job has to work with, and what is wrong with it.
+
+    Under mpirun: the MPI library, hosts, cores and devices of every rank, the offset of every rank's clock, and
+    latency and bandwidth between the server and each worker. Start it as you would start the run:
+
+    \b
+    mpirun -n 3 fedmpi doctor
+    """
+    from fedmpi.comm.clocks import measure
+    from fedmpi.comm.probes import SIZES, probe_lines
+    from fedmpi.comm.seats import complaints, seats
+    from fedmpi.comm.world import connect, library_version
+    from fedmpi.errors import ConfigError
+
+    if threads < 1:
+        raise ConfigError(f"--threads {threads}: must be at least 1")
+    world = connect()
+    taken = seats(world)
+    offsets = measure(world)
+    sizes = [size for size in SIZES if size <= max(8.0, max_size * 2**20)]
+    lines = probe_lines(world, sizes)
+    if offsets is None:
+        return
+    findings = Findings(library_version(), threads, taken, offsets, lines, complaints(taken, threads))
+    click.echo("\n".join(report(findings)))
+    if file:
+        file.write_text(json.dumps(as_dict(findings), indent=1) + "\n")
+
+
+def report(findings: Findings) -> list[str]:
+    """The findings as lines of text: the ranks, then the lines to them, then what is wrong."""
+    taken = findings.seats
+    hosts = dict.fromkeys(seat.host for seat in taken)
+    counts = ", ".join(f"{host} ({sum(seat.host == host for seat in taken)})" for host in hosts)
+    out = [
+        f"MPI      {findings.library}",
+        f"hosts    {counts}   (ranks)",
+        f"threads  {findings.threads} per rank",
+        "",
+        *table(rank_rows(findings)),
+    ]
+    if findings.lines:
+        out += ["", "server and worker, one way: 8 B in µs, then MB/s (10⁶ bytes) by size of message", ""]
+        out += table(line_rows(findings))
+    else:
+        out += ["", "One process: no lines to measure. Start it under mpirun: mpirun -n 3 fedmpi doctor"]
+    out += ["", *(f"warning: {sentence}" for sentence in findings.complaints)]
+    return out if findings.complaints else [*out, "Nothing to complain of."]
+
+
+def rank_rows(findings: Findings) -> list[list[str]]:
+    rows = [["rank", "host", "role", "cores", "devices", "clock offset", "±"]]
+    for seat in findings.seats:
+        alone = len(findings.seats) == 1
+        role = "server, worker" if alone else "worker" if seat.rank else "server"
+        offset, error = findings.offsets.offset[seat.rank], findings.offsets.error[seat.rank]
+        clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if seat.rank else ["", ""]
+        rows.append(
+            [str(seat.rank), seat.host, role, cores(seat), ", ".join(seat.devices) or "cpu", *clock]
+        )  # fmt: skip
+    return rows
+
+
+def cores(seat: Seat) -> str:
+    """The cores a rank may use, such as '0-3 of 8'."""
+    runs: list[list[int]] = []
+    for core in seat.cores:
+        if runs and core == runs[-1][-1] + 1:
+            runs[-1].append(core)
+        else:
+            runs.append([core])
+    spelled = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"{spelled} of {seat.host_cores}"
+
+
+def line_rows(findings: Findings) -> list[list[str]]:
+    sizes = [echo.size for echo in max((line.echoes for line in findings.lines), key=len)]
+    rows = [["rank", "transport", "8 B", *(words(size) for size in sizes[1:])]]
+    for line in findings.lines:
+        latency, *rest = line.echoes
+        cells = [f"{echo.bandwidth / 1e6:.4g}" for echo in rest]
+        cells += ["–"] * (len(sizes) - 1 - len(rest))
+        rows.append([str(line.rank), transport(findings, line), f"{latency.seconds * 1e6:.1f} µs", *cells])
+    return rows
+
+
+def transport(findings: Findings, line: Line) -> str:
+    """What moves messages between the server and this worker, as far as it can be known."""
+    if line.carrier != "no network interface":
+        return line.carrier
+    if findings.seats[line.rank].host == findings.seats[0].host:
+        return "shared memory"
+    return "not known (no network interface counted the bytes)"
+
+
+def words(size: int) -> str:
+    for unit, name in ((2**20, "MB"), (2**10, "KB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Lines in columns: words to the left, numbers (all but the second column) to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    left = {k for k, name in enumerate(rows[0]) if name in ("host", "role", "cores", "devices", "transport")}
+    return [
+        "  ".join(cell.ljust(widths[k]) if k in left else cell.rjust(widths[k]) for k, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]
+
+
+def as_dict(findings: Findings) -> dict[str, object]:
+    """The findings for --json: seconds, bytes, bytes per second."""
+    offsets = findings.offsets
+    return {
+        "mpi_library": findings.library,
+        "threads": findings.threads,
+        "ranks": [
+            {**asdict(seat), "clock_offset": offsets.offset[seat.rank], "clock_error": offsets.error[seat.rank]}
+            for seat in findings.seats
+        ],
+        "lines": [
+            {
+                "rank": line.rank,
+                "transport": transport(findings, line),
+                "echoes": [{**asdict(echo), "bandwidth": echo.bandwidth} for echo in line.echoes],
+            }
+            for line in findings.lines
+        ],
+        "warnings": findings.complaints,
+    }

@@ -1,0 +1,67 @@
+"""Where each rank sits: its host, the cores it may use, the devices it sees; and what is wrong with that."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from fedmpi.comm.world import World
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One rank's place. `cores` are the numbers of those it may run on, of `host_cores` that its host has."""
+
+    rank: int
+    host: str
+    cores: tuple[int, ...]
+    host_cores: int
+    devices: tuple[str, ...]
+
+
+def seats(world: World) -> list[Seat]:
+    """**Collective.** Every rank's seat, on rank 0; empty elsewhere."""
+    mine = Seat(world.rank, platform.node(), own_cores(), os.cpu_count() or 1, own_devices())
+    texts = world.gather_text(json.dumps(asdict(mine)), width=16384)
+    found = [json.loads(text) for text in texts]
+    return [Seat(s["rank"], s["host"], tuple(s["cores"]), s["host_cores"], tuple(s["devices"])) for s in found]
+
+
+def own_cores() -> tuple[int, ...]:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def own_devices() -> tuple[str, ...]:
+    """The names of the CUDA devices that this process sees."""
+    import torch
+
+    return tuple(torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count()))
+
+
+def complaints(taken: Sequence[Seat], threads: int) -> list[str]:
+    """One sentence with its remedy for each thing that will make ranks of `threads` threads slow each other down."""
+    found = []
+    for host in dict.fromkeys(seat.host for seat in taken):
+        here = [seat for seat in taken if seat.host == host]
+        cores = sorted(set().union(*(seat.cores for seat in here)))
+        wanted = len(here) * threads
+        crowded = [core for core in cores if sum(seat.cores == (core,) for seat in here) > 1]
+        for core in crowded:
+            ranks = ", ".join(str(seat.rank) for seat in here if seat.cores == (core,))
+            found.append(
+                f"{host}: ranks {ranks} are bound to core {core} together: start with `mpirun --bind-to none`, or "
+                "give each rank cores of its own (`--map-by slot:PE=…`, Slurm's --cpus-per-task)"
+            )
+        if wanted > len(cores):
+            found.append(
+                f"{host}: {len(here)} ranks × {threads} {'thread' if threads == 1 else 'threads'} on {len(cores)} "
+                f"{'core' if len(cores) == 1 else 'cores'}: times will vary; use more hosts (fewer slots per host in "
+                "the hostfile), or fewer ranks or client.threads"
+            )
+    return found

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= $(if $(filter openmpi,$(MPI)),.venv,.venv-$(MPI))
 BIN := $(VENV)/bin
 RUNS ?= runs
-SCHEMES ?= md uniform clustered poisson
+SCHEMES ?= md,uniform,clustered
 
 # One thread per rank; an idle MPI call yields its core. As root (containers), Open MPI asks to be told so.
 export OMP_NUM_THREADS := 1
@@ -30,11 +30,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(if $(filter mpich,$(MPI)),mpich,mpi),dev]'
 	touch $@
 
-run: install  ## Run the demo with several sampling schemes under mpirun -n 3, and compare them.
-	@mkdir -p $(RUNS)
-	@for scheme in $(SCHEMES); do echo "== $$scheme"; \
-	    $(MPIRUN) -n 3 $(BIN)/fedmpi run demo -s sampling.scheme=$$scheme -s sampling.m=5 -o $(RUNS)/demo-$$scheme.h5 --force || exit; done
-	@echo; $(BIN)/fedmpi show $(foreach scheme,$(SCHEMES),$(RUNS)/demo-$(scheme).h5)
+run: install  ## Compare sampling schemes on Shakespeare with the paper's LSTM under mpirun -n 3, and draw a report.
+	@data=shakespeare; $(BIN)/fedmpi data get shakespeare || data=synthetic-text; \
+	    $(MPIRUN) -n 3 $(BIN)/fedmpi compare demo -s data.name=$$data --schemes $(SCHEMES) --seeds 3 -o $(RUNS)/demo --force
+	@$(BIN)/fedmpi report $(RUNS)/demo/*.h5 -o $(RUNS)/report
+	@echo "open $(RUNS)/report/index.html in a browser"
 
 test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then unit and command-line tests.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4

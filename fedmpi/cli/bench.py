@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from fedmpi.cli.bench_comm import comm
 from fedmpi.cli.bench_draw import draw
 
 
@@ -12,4 +13,5 @@ def bench() -> None:
     """Measure fedmpi's parts against the raw limits."""
 
 
+bench.add_command(comm)
 bench.add_command(draw)

@@ -14,9 +14,10 @@ from fedmpi.errors import ConfigError
 
 def test_defaults_then_preset_then_overrides() -> None:
     assert Config().client.K == 10
-    assert Config.load("demo").client.K == 5
-    assert Config.load("demo", {"client.K": 7}).client.K == 7
-    assert Config.load("demo", {"client.K": 7}).client.B == 64
+    assert Config.load("quadratic").sampling.m == 5
+    assert Config.load("demo").client.B == 16
+    assert Config.load("demo", {"client.B": 7}).client.B == 7
+    assert Config.load("demo", {"client.B": 7}).client.eta_l == 1.5
 
 
 @pytest.mark.parametrize("name", presets())

@@ -1,0 +1,199 @@
+"""A race over the same wires: θ down and updates up through fedmpi's links, as raw buffers, and pickled.
+
+No client trains: what is timed is the way. Every path does one turn after the other, so that a busy moment of the
+machine falls on all alike; a barrier before each half of a turn gives all ranks the same start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from fedmpi.client import Training
+from fedmpi.comm.orders import Kind, Order
+from fedmpi.comm.round import new_vector
+from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.worker_link import WorkerLink
+from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.config import Comm
+from fedmpi.sampling import Cohort
+from fedmpi.server import ExactSum
+
+RAW, PICKLED, REDUCE = "raw buffers", "pickled", "raw Reduce"
+PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced"
+# Updates that a rank has on their way at once, in either direction: as many as fedmpi's own.
+SLOTS = 2
+# A model's parameters as other frameworks send them: a dict of arrays.
+PIECES = 10
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way to take θ down and updates up, on this rank."""
+
+    name: str
+    down: Callable[[], object]
+    up: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Medians of one path's turns at one size of θ, in seconds, as the server saw them."""
+
+    size: int
+    path: str
+    updates: int
+    turns: int
+    down: float
+    up: float
+
+
+def race(world: World, sizes: Sequence[int], updates: int, turns: int) -> Iterator[Result]:
+    """**Collective.** The results on rank 0, size by size; nothing elsewhere.
+
+    sizes: bytes of θ. updates: how many each worker sends per turn. The largest sizes get fewer turns.
+    """
+    for size in sizes:
+        paths = make_paths(world, size // 4, updates)
+        count = turns if size < 64 * 2**20 else max(3, turns // 3)
+        times: dict[str, list[tuple[float, float]]] = {path.name: [] for path in paths}
+        for k in range(count + 1):
+            for path in paths:
+                taken = take_turn(world, path)
+                if k:  # the first turn opens connections and touches pages
+                    times[path.name].append(taken)
+        if world.is_server:
+            total = updates * (world.size - 1)
+            for name, taken_turns in times.items():
+                downs, ups = zip(*taken_turns, strict=True)
+                yield Result(size, name, total, count, median(downs), median(ups))
+
+
+def take_turn(world: World, path: Path) -> tuple[float, float]:
+    """**Collective.** Seconds until every rank holds θ, and from there until the server has all updates."""
+    world.comm.Barrier()
+    began = time.perf_counter()
+    path.down()
+    world.comm.Barrier()
+    held = time.perf_counter()
+    path.up()
+    return held - began, time.perf_counter() - held
+
+
+def make_paths(world: World, d: int, updates: int) -> list[Path]:
+    """This rank's end of every path, in the order of their turns."""
+    return [*raw_paths(world, d, updates), *fedmpi_paths(world, d, updates), pickled_path(world, d, updates)]
+
+
+def raw_paths(world: World, d: int, updates: int) -> list[Path]:
+    """mpi4py's buffers in preallocated memory, by blocking calls where there is nothing to overlap."""
+    comm, theta, total = world.comm, new_vector(d), np.zeros(d, np.int64)
+    workers = world.size - 1
+    slots = [new_vector(d) for _ in range(SLOTS * workers if world.is_server else SLOTS)]
+
+    def receive() -> None:
+        sources = [1 + k % workers for k in range(len(slots))]
+        left = {rank: updates for rank in set(sources)}
+        requests = [MPI.REQUEST_NULL] * len(slots)
+
+        def post(k: int) -> None:
+            if left[sources[k]]:
+                left[sources[k]] -= 1
+                requests[k] = comm.Irecv(slots[k], sources[k], Tag.UPDATE)
+
+        for k in range(len(slots)):
+            post(k)
+        while (done := MPI.Request.Waitany(requests)) != MPI.UNDEFINED:
+            requests[done] = MPI.REQUEST_NULL
+            post(done)
+
+    def send() -> None:
+        requests = [MPI.REQUEST_NULL] * SLOTS
+        for k in range(updates):
+            requests[k % SLOTS].Wait()
+            requests[k % SLOTS] = comm.Isend(slots[k % SLOTS], SERVER, Tag.UPDATE)
+        MPI.Request.Waitall(requests)
+
+    def reduce() -> None:
+        comm.Reduce(MPI.IN_PLACE if world.is_server else total, total if world.is_server else None, root=SERVER)
+
+    def broadcast() -> None:
+        comm.Bcast(theta, root=SERVER)
+
+    return [Path(RAW, broadcast, receive if world.is_server else send), Path(REDUCE, broadcast, reduce)]
+
+
+def pickled_path(world: World, d: int, updates: int) -> Path:
+    """What frameworks do that send a dict of arrays with mpi4py's lower-case methods."""
+    comm = world.comm
+    state = {f"layer{k}": piece for k, piece in enumerate(np.array_split(new_vector(d), PIECES))}
+
+    def up() -> None:
+        for _ in range(updates * (world.size - 1) if world.is_server else updates):
+            if world.is_server:
+                comm.recv(source=MPI.ANY_SOURCE, tag=Tag.UPDATE)
+            else:
+                comm.send(state, SERVER, Tag.UPDATE)
+
+    return Path(PICKLED, lambda: comm.bcast(state if world.is_server else None, root=SERVER), up)
+
+
+def fedmpi_paths(world: World, d: int, updates: int) -> list[Path]:
+    """fedmpi's own links, with clients that do nothing. One path has the server refuse every update, which leaves
+    out the adding."""
+    if not world.is_server:
+        per_client, reduced = (WorkerLink(world, d, Comm(exchange=name)) for name in (PER_CLIENT, REDUCED))
+        return [
+            worker_path(PER_CLIENT, per_client, 0.0),
+            worker_path(NOT_ADDED, per_client, float("inf")),
+            worker_path(REDUCED, reduced, 0.0),
+        ]
+    workers = range(1, world.size)
+    home = np.repeat(np.array(workers, np.int32), updates)
+    theta, total = new_vector(d), ExactSum(d)
+    links = [ServerLink(world, home, workers, d, Comm(exchange=name), None) for name in (PER_CLIENT, REDUCED)]
+    per_client, reduced = (server_path(link, theta, total) for link in links)
+    return [Path(PER_CLIENT, *per_client), Path(NOT_ADDED, *per_client), Path(REDUCED, *reduced)]
+
+
+def server_path(
+    link: ServerLink, theta: NDArray[np.float32], total: ExactSum
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    n = len(link.home)
+    cohort = Cohort(np.arange(n), np.ones(n))
+
+    def down() -> None:
+        if not link.clocks.marks[-1]:
+            link.compare_clocks()  # in the first turn, which does not count
+        link.begin(0, 0, 0)
+        total.begin(0)
+        link.call(0, cohort)
+        link.send_theta(theta)
+
+    return down, lambda: link.collect(total)
+
+
+def worker_path(name: str, link: WorkerLink, norm: float) -> Path:
+    """norm: what the worker says of its updates; one that is not finite keeps the server from adding them."""
+    order = Order(Kind.STOP)
+
+    def down() -> None:
+        nonlocal order
+        while (order := link.next_order()).kind == Kind.CLOCK:
+            link.compare_clocks(order.t)
+        link.receive_theta(order)
+
+    def up() -> None:
+        link.begin(order)
+        for client in order.clients.tolist():
+            link.slot()
+            link.deliver(Training(client, 0.0, norm, 0.0), 1.0)
+        link.report()
+
+    return Path(name, down, up)

@@ -56,7 +56,9 @@ def no_op(exchange: str, m: int, T: int, out: str) -> None:
 
     Host.train = perturb  # type: ignore[assignment]
     n = max(20, 2 * m)
-    run(Config.load(None, {**JOB, "run.T": T, "data.n": n, "sampling.m": m, "comm.exchange": exchange}), out, force=True)
+    run(
+        Config.load(None, {**JOB, "run.T": T, "data.n": n, "sampling.m": m, "comm.exchange": exchange}), out, force=True
+    )
 
 
 def measure_no_op(folder: Path, exchange: str, m: int) -> dict[str, float]:
@@ -182,7 +184,9 @@ def main() -> None:
         results["training"] = training = measure_training(folder, options.rounds)
     print(f"\nTraining rounds (K = 5, B = 64, 2 workers), medians of {training['rounds']}, interleaved:\n")
     names = ["fedmpi", "bare"]
-    print(table(["", *names, "ratio"], [["s/round", *(seconds(training[n]) for n in names), f"{training['ratio']:.3f}"]]))
+    print(
+        table(["", *names, "ratio"], [["s/round", *(seconds(training[n]) for n in names), f"{training['ratio']:.3f}"]])
+    )
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1))
 

@@ -157,6 +157,7 @@ class Books:
                 up_bytes_wire=seen.up_bytes,
                 control_bytes_wire=seen.control_bytes,
                 time_total=outcome.end - outcome.line.start,
+                skew=skew(seen),
                 clock_error=seen.clock_error,
                 cohort_end=self.cohort_end,
                 **{f"time_{phase}": seconds for phase, seconds in outcome.phases.items()},
@@ -208,3 +209,10 @@ def virtual_times(network: VirtualNetwork | None, outcome: Outcome) -> dict[str,
         times = network.round(clients, left, *sizes, probed=ledger.asked, probe_seconds=before, scalar_bytes=scalars)
     parts = (times.total, times.down, times.compute, times.up)
     return {**dict(zip(VIRTUAL, parts, strict=True)), "virtual_straggler": times.straggler}
+
+
+def skew(seen: Round) -> float:
+    """How much longer the slowest rank trained than the mean rank, in seconds."""
+    own = [a.compute_time for a in seen.arrivals if a.rank == SERVER]
+    busy = [report.compute for report in seen.reports] + ([sum(own)] if own else [])
+    return max(busy) - sum(busy) / len(busy) if busy else 0.0

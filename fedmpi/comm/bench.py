@@ -35,11 +35,12 @@ PIECES = 10
 
 @dataclass(frozen=True)
 class Path:
-    """One way to take θ down and updates up, on this rank."""
+    """One way to take θ down and updates up, on this rank; `ready` is what is done before, untimed."""
 
     name: str
     down: Callable[[], object]
     up: Callable[[], object]
+    ready: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def race(world: World, sizes: Sequence[int], updates: int, turns: int) -> Iterat
 
 def take_turn(world: World, path: Path) -> tuple[float, float]:
     """**Collective.** Seconds until every rank holds θ, and from there until the server has all updates."""
+    path.ready()
     world.comm.Barrier()
     began = time.perf_counter()
     path.down()
@@ -88,18 +90,19 @@ def take_turn(world: World, path: Path) -> tuple[float, float]:
 
 def make_paths(world: World, d: int, updates: int) -> list[Path]:
     """This rank's end of every path, in the order of their turns."""
-    return [*raw_paths(world, d, updates), *fedmpi_paths(world, d, updates), pickled_path(world, d, updates)]
+    own = fedmpi_paths(world, d, updates, ExactSum(d))
+    return [*raw_paths(world, d, updates), *own, pickled_path(world, d, updates)]
 
 
 def raw_paths(world: World, d: int, updates: int) -> list[Path]:
     """mpi4py's buffers in preallocated memory, by blocking calls where there is nothing to overlap."""
-    comm, theta, total = world.comm, new_vector(d), np.zeros(d, np.int64)
+    comm, theta, total = world.comm, touched(d), np.ones(d, np.int64)
     workers = world.size - 1
-    slots = [new_vector(d) for _ in range(SLOTS * workers if world.is_server else SLOTS)]
+    slots = [touched(d) for _ in range(SLOTS * workers if world.is_server else SLOTS)]
 
     def receive() -> None:
         sources = [1 + k % workers for k in range(len(slots))]
-        left = {rank: updates for rank in set(sources)}
+        left = dict.fromkeys(set(sources), updates)
         requests = [MPI.REQUEST_NULL] * len(slots)
 
         def post(k: int) -> None:
@@ -129,10 +132,17 @@ def raw_paths(world: World, d: int, updates: int) -> list[Path]:
     return [Path(RAW, broadcast, receive if world.is_server else send), Path(REDUCE, broadcast, reduce)]
 
 
+def touched(d: int) -> NDArray[np.float32]:
+    """(d,) float32 in pages of its own: memory that was never written is one page of zeros, and copies too fast."""
+    vector = new_vector(d)
+    vector.fill(1.0)
+    return vector
+
+
 def pickled_path(world: World, d: int, updates: int) -> Path:
     """What frameworks do that send a dict of arrays with mpi4py's lower-case methods."""
     comm = world.comm
-    state = {f"layer{k}": piece for k, piece in enumerate(np.array_split(new_vector(d), PIECES))}
+    state = {f"layer{k}": piece for k, piece in enumerate(np.array_split(touched(d), PIECES))}
 
     def up() -> None:
         for _ in range(updates * (world.size - 1) if world.is_server else updates):
@@ -144,27 +154,28 @@ def pickled_path(world: World, d: int, updates: int) -> Path:
     return Path(PICKLED, lambda: comm.bcast(state if world.is_server else None, root=SERVER), up)
 
 
-def fedmpi_paths(world: World, d: int, updates: int) -> list[Path]:
-    """fedmpi's own links, with clients that do nothing. One path has the server refuse every update, which leaves
-    out the adding."""
+def fedmpi_paths(world: World, d: int, updates: int, total: ExactSum) -> list[Path]:
+    """fedmpi's own links, with clients that do nothing; `total` is the server's. One path has it refuse every
+    update, which leaves out the adding."""
+    exchanges = [Comm(exchange=PER_CLIENT), Comm(exchange=REDUCED)]
     if not world.is_server:
-        per_client, reduced = (WorkerLink(world, d, Comm(exchange=name)) for name in (PER_CLIENT, REDUCED))
+        per_client, reduced = (WorkerLink(world, d, settings) for settings in exchanges)
         return [
             worker_path(PER_CLIENT, per_client, 0.0),
             worker_path(NOT_ADDED, per_client, float("inf")),
             worker_path(REDUCED, reduced, 0.0),
         ]
-    workers = range(1, world.size)
+    workers, theta = range(1, world.size), touched(d)
     home = np.repeat(np.array(workers, np.int32), updates)
-    theta, total = new_vector(d), ExactSum(d)
-    links = [ServerLink(world, home, workers, d, Comm(exchange=name), None) for name in (PER_CLIENT, REDUCED)]
-    per_client, reduced = (server_path(link, theta, total) for link in links)
-    return [Path(PER_CLIENT, *per_client), Path(NOT_ADDED, *per_client), Path(REDUCED, *reduced)]
+    gathering, reducing = (ServerLink(world, home, workers, d, settings, None) for settings in exchanges)
+    return [
+        server_path(PER_CLIENT, gathering, theta, total),
+        server_path(NOT_ADDED, gathering, theta, total),
+        server_path(REDUCED, reducing, theta, total),
+    ]
 
 
-def server_path(
-    link: ServerLink, theta: NDArray[np.float32], total: ExactSum
-) -> tuple[Callable[[], object], Callable[[], object]]:
+def server_path(name: str, link: ServerLink, theta: NDArray[np.float32], total: ExactSum) -> Path:
     n = len(link.home)
     cohort = Cohort(np.arange(n), np.ones(n))
 
@@ -172,16 +183,15 @@ def server_path(
         if not link.clocks.marks[-1]:
             link.compare_clocks()  # in the first turn, which does not count
         link.begin(0, 0, 0)
-        total.begin(0)
         link.call(0, cohort)
         link.send_theta(theta)
 
-    return down, lambda: link.collect(total)
+    return Path(name, down, lambda: link.collect(total), lambda: total.begin(0))
 
 
 def worker_path(name: str, link: WorkerLink, norm: float) -> Path:
     """norm: what the worker says of its updates; one that is not finite keeps the server from adding them."""
-    order = Order(Kind.STOP)
+    order, fresh = Order(Kind.STOP), True
 
     def down() -> None:
         nonlocal order
@@ -190,10 +200,14 @@ def worker_path(name: str, link: WorkerLink, norm: float) -> Path:
         link.receive_theta(order)
 
     def up() -> None:
+        nonlocal fresh
         link.begin(order)
         for client in order.clients.tolist():
-            link.slot()
+            slot = link.slot()
+            if fresh:
+                slot.fill(1.0)
             link.deliver(Training(client, 0.0, norm, 0.0), 1.0)
         link.report()
+        fresh = False
 
     return Path(name, down, up)

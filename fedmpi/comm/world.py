@@ -20,7 +20,7 @@ YIELDS = 50
 FIRST_SLEEP = 20e-6
 LAST_SLEEP = 1e-3
 # While data is known to flow, tests follow each other without sleep; after this long, with the shortest sleep.
-EAGER_SECONDS = 0.2
+EAGER_SECONDS = 2e-3
 # How long a failing worker waits for the server to end the job before it does so itself.
 GRACE_SECONDS = 3.0
 

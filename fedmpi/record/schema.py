@@ -92,6 +92,7 @@ SCHEMA = (
             seconds("time_evaluate", "evaluating"),
             seconds("time_record", "writing the previous round's rows, where that was not hidden by the above"),
             seconds("time_total", "wall time of the round: the sum of the seven phases"),
+            seconds("skew", "training time of the slowest rank less the mean over the ranks that host clients"),
             seconds("clock_error", "largest bound on a worker's clock error: post times and phases may be off by it"),
             seconds("virtual_total", "what the round would take in the federation of [network]; NaN without it"),
             seconds("virtual_down", "of that, θ on its way to the client that was last"),

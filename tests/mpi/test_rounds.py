@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from mpi4py import MPI
 
 from fedmpi import Config, open_record, run
+from fedmpi.client import Host, Training
 from fedmpi.comm.phases import PHASES
 from fedmpi.comm.world import World, connect
 from tests.mpi.conftest import COMM, everywhere
@@ -184,4 +187,29 @@ def test_a_clock_that_is_three_seconds_off_changes_nothing(shared_path: Path) ->
         passed = (np.abs(shift - 3.0 * np.arange(COMM.size)) <= error + 1e-6).all() and (error < 0.1).all()
         passed = passed and (off.rounds["time_total"] < 1.0).all() and (off.rounds["clock_error"] < 0.1).all()
         passed = passed and all(off.phases[name].max() < 1.0 for name in PHASES) and len(off.rounds) == 30
+    assert everywhere(bool(passed))
+
+
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+def test_a_slow_worker_is_waited_for_and_its_update_is_not_called_slow(
+    shared_path: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last rank sleeps 0.2 s in each client's training: that is wait and skew, not up."""
+    original = Host.train
+
+    def slow(self: Host, *arguments: object, **options: object) -> Training:
+        time.sleep(0.2 if COMM.rank == COMM.size - 1 else 0.0)
+        training = original(self, *arguments, **options)
+        return replace(training, seconds=training.seconds + 0.2) if COMM.rank == COMM.size - 1 else training
+
+    monkeypatch.setattr(Host, "train", slow)
+    settings = {"run.T": 3, "data.n": 6, "sampling.scheme": "full", "comm.exchange": exchange, "eval.every": 0}
+    run(Config.load("quadratic", settings), shared_path / "slow.h5")
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "slow.h5")
+        slept = 0.2 * np.count_nonzero(record.clients["rank"] == COMM.size - 1)
+        workers = max(1, COMM.size - 1)
+        passed = (record.rounds["time_wait"] >= 0.95 * slept).all() and (record.rounds["time_up"] < 0.5 * slept).all()
+        passed = passed and (record.rounds["skew"] >= 0.95 * slept * (1 - 1 / workers) - 1e-9).all()
     assert everywhere(bool(passed))

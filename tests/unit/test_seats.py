@@ -1,0 +1,36 @@
+"""What doctor complains of, on hand-made seats."""
+
+from __future__ import annotations
+
+from fedmpi.comm.probes import carrier
+from fedmpi.comm.seats import Seat, complaints
+
+
+def seat(rank: int, host: str, *cores: int) -> Seat:
+    return Seat(rank, host, cores, 4, ())
+
+
+def test_room_for_everyone() -> None:
+    assert complaints([seat(0, "a", 0, 1), seat(1, "a", 2, 3), seat(2, "b", 0)], threads=1) == []
+
+
+def test_more_threads_than_cores_is_said_per_host() -> None:
+    taken = [seat(0, "a", 0, 1), seat(1, "a", 0, 1), seat(2, "b", 0, 1, 2, 3)]
+    (sentence,) = complaints(taken, threads=2)
+    assert sentence.startswith("a: 2 ranks × 2 threads on 2 cores")
+    assert "hostfile" in sentence
+
+
+def test_two_ranks_bound_to_one_core() -> None:
+    taken = [seat(0, "a", 0), seat(1, "a", 1), seat(2, "a", 1), seat(3, "b", 1)]
+    bound, crowded = complaints(taken, threads=1)
+    assert bound.startswith("a: ranks 1, 2 are bound to core 1 together")
+    assert "--bind-to none" in bound
+    assert crowded.startswith("a: 3 ranks × 1 thread on 2 cores")
+
+
+def test_the_carrier_is_the_interface_that_counted_the_bytes() -> None:
+    before = {"lo": 100, "eth0": 0}
+    assert carrier(before, {"lo": 150, "eth0": 1_040_000}, 1_000_000) == "TCP over eth0"
+    assert carrier(before, {"lo": 150, "eth0": 2_000}, 1_000_000) == "no network interface"
+    assert carrier({}, {}, 1_000_000) == "not known"

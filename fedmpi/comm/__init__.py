@@ -7,7 +7,7 @@ server_link   the server's end of a round; worker_link: a worker's
 per_client    one exchange that brings updates back; reduced: the other
 round         what is known of a round's communication
 phases        a round's wall time, divided
-    packing       what compression makes of an update
-    clocks        how the ranks' clocks are compared; clock_map: the arithmetic of it
-    probes        raw latency and bandwidth; seats: cores and threads; bench: fedmpi's path against raw buffers
+packing       what compression makes of an update
+clocks        how the ranks' clocks are compared; clock_map: the arithmetic of it
+probes        raw latency and bandwidth; seats: cores and threads; bench: fedmpi's path against raw buffers
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from importlib import import_module
 
@@ -31,6 +32,7 @@ COMMANDS = (
 )
 # Launchers tell each process its rank here. Used only to say a usage error once instead of once per rank.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+GRACE_SECONDS = 3.0
 
 
 class LazyGroup(click.Group):
@@ -69,6 +71,9 @@ def main() -> None:
     except click.ClickException as error:
         if is_first_rank():
             error.show()
+        else:
+            # mpirun ends the job with the first rank that leaves: let that be the one that has something to say.
+            time.sleep(GRACE_SECONDS)
         code = 2
     except FedmpiError as error:
         if is_first_rank():

@@ -38,6 +38,12 @@ def mpirun_command(ranks: int) -> list[str]:
     return [str(BIN / "mpirun"), *oversubscribe, "-n", str(ranks)]
 
 
+def sentences(done: Finished, *starts: str) -> list[str]:
+    """What fedmpi itself said on stderr. mpirun's own words may stand around it, and may leave a blank before it."""
+    lines = [line.lstrip() for line in done.stderr.splitlines()]
+    return [line for line in lines if line.startswith(starts or ("fedmpi: ",))]
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., Finished]:
     """Run a command in a fresh directory; `ranks` > 0 puts it under mpirun."""

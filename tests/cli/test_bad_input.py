@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import sentences
+
 CASES = {
     "unknown preset": (["dmeo"], "'dmeo' is neither a preset nor a file; did you mean 'demo'?"),
     "unknown key": (["quadratic", "-s", "sampling.mm=3"], "unknown key 'sampling.mm'; did you mean 'sampling.m'?"),
@@ -44,7 +46,7 @@ def test_one_sentence_and_exit_code_2(fedmpi: Callable, tmp_path: Path, case: st
     (tmp_path / "cut.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
     arguments, sentence = CASES[case]
     done = fedmpi("run", *arguments, ranks=ranks)
-    said = [line for line in done.stderr.splitlines() if line.startswith(("fedmpi: ", "Error: "))]
+    said = sentences(done, "fedmpi: ", "Error: ")
     assert done.returncode == 2, done.stderr
     assert len(said) == 1, done.stderr
     assert sentence in said[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
+from tests.conftest import sentences
 
 # Breaks one place of a real run on one rank, in round 3 or at set-up, then runs as a user's script would.
 SCRIPT = """
@@ -55,7 +56,7 @@ run(Config.load("quadratic", settings), "run.h5", world=world)
 def test_one_rank_fails(start: Callable, tmp_path: Path, place: str, rank: int, words: str, exchange: str) -> None:
     (tmp_path / "broken.py").write_text(SCRIPT)
     done = start(sys.executable, "broken.py", place, str(rank), exchange, ranks=3)
-    said = [line for line in done.stderr.splitlines() if line.startswith("fedmpi: ")]
+    said = sentences(done)
     assert done.returncode == 1, done.stderr
     assert len(said) == 1, done.stderr
     assert words in said[0]
@@ -80,7 +81,7 @@ def test_a_failure_alone_is_an_exception_like_any_other(start: Callable, tmp_pat
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_divergence_stops_the_run_and_is_seen(fedmpi: Callable, tmp_path: Path, ranks: int) -> None:
     done = fedmpi("run", "quadratic", "-s", "client.eta_l=2.5", "-s", "eval.every=1", "-o", "d.h5", ranks=ranks)
-    said = [line for line in done.stderr.splitlines() if line.startswith("fedmpi: ")]
+    said = sentences(done)
     assert done.returncode == 1
     assert len(said) == 1
     assert "lower client.eta_l" in said[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
+from tests.conftest import sentences
 
 MINE = """
 import numpy as np
@@ -66,7 +67,7 @@ def test_a_wrong_one_is_refused_in_a_sentence(
 ) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     done = fedmpi("run", "quadratic", "-s", f"sampling.scheme=mine:{name}", "-o", "own.h5", ranks=ranks)
-    said = [line for line in done.stderr.splitlines() if line.startswith("fedmpi: ")]
+    said = sentences(done)
     assert done.returncode == (1 if name == "Raises" else 2), done.stderr
     assert len(said) == 1
     assert words in said[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import h5py
 import pytest
 
 from fedmpi.errors import ConfigError, RecordError
@@ -96,8 +97,14 @@ def test_a_config_from_the_future_is_one_sentence(tmp_path: Path, monkeypatch: p
         read_run(path)
 
 
-def test_clock_errors_are_optional(tmp_path: Path) -> None:
-    assert read_run(make_record(tmp_path / "a.h5")).clock_error is None
+def test_the_clock_error_is_the_largest_and_optional(tmp_path: Path) -> None:
+    path = make_record(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["/ranks/clock_error"][-1] = 2e-5
+    assert read_run(path).clock_error == 2e-5
+    with h5py.File(path, "r+") as file:
+        del file["/ranks/clock_error"]
+    assert read_run(path).clock_error is None
 
 
 def test_cohorts_that_follow_the_law_are_said_to(tmp_path: Path) -> None:

@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 FRACTION_BITS = 36
 UPDATE_BITS = 20
 TOTAL_BITS = 26
+# Added to a float64 below 2⁵¹ in size, 1.5·2⁵² leaves no room for a fraction: the sum is rounded to a whole number,
+# which then stands in its last bits.
+ROUNDER = np.float64(1.5 * 2**52)
+ROUNDER_BITS = ROUNDER.view(np.int64)
+ROUNDER_RANGE = 2.0**50  # half of it: a norm is itself a rounded number
 # Elements handled at once: the scratch arrays stay in a core's cache and their size does not depend on |θ|.
 CHUNK = 16384
 
@@ -30,7 +35,6 @@ class ExactSum:
         self.total = np.zeros(d, np.int64)
         self.exponent = 0
         self._real = np.empty(CHUNK, np.float64)
-        self._whole = np.empty(CHUNK, np.int64)
 
     def begin(self, exponent: int) -> None:
         """Start a round's sum, in quanta of 2^(exponent − 36)."""
@@ -45,16 +49,16 @@ class ExactSum:
         """Whether a round with Σ ω_i ‖Δ_i‖ = total_norm cannot have overflowed."""
         return total_norm <= math.ldexp(1.0, self.exponent + TOTAL_BITS)
 
-    def add(self, omega: float, delta: NDArray[np.float32]) -> None:
-        """total += ω_i Δ_i, rounded to whole quanta; delta: (d,) float32."""
+    def add(self, omega: float, delta: NDArray[np.float32], norm: float) -> None:
+        """total += ω_i Δ_i, rounded to whole quanta; delta: (d,) float32, norm: ‖Δ_i‖."""
         quanta = np.float64(math.ldexp(omega, FRACTION_BITS - self.exponent))
+        to_whole = round_small if quanta * norm < ROUNDER_RANGE else round_any
         for start in range(0, len(delta), CHUNK):
             piece, total = delta[start : start + CHUNK], self.total[start : start + CHUNK]
-            real, whole = self._real[: len(piece)], self._whole[: len(piece)]
-            np.multiply(piece, quanta, out=real)
-            np.rint(real, out=real)
-            np.copyto(whole, real, casting="unsafe")
-            np.add(total, whole, out=total)
+            real = self._real[: len(piece)]
+            np.copyto(real, piece)
+            np.multiply(real, quanta, out=real)
+            np.add(total, to_whole(real), out=total)
 
     def apply(self, theta: NDArray[np.float32], eta_g: float) -> float:
         """θ ← θ + η_g Σ ω_i Δ_i in place   [FVKL, eq. (3)]; returns ‖θᵗ⁺¹ − θᵗ‖."""
@@ -68,3 +72,16 @@ class ExactSum:
             np.add(real, piece, out=real)
             piece[...] = real
         return math.sqrt(squares)
+
+
+def round_small(real: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The whole numbers nearest to numbers below 2⁵¹ in size, half to even, in the memory of `real`: three times as
+    fast as `round_any`."""
+    np.add(real, ROUNDER, out=real)
+    whole = real.view(np.int64)
+    return np.subtract(whole, ROUNDER_BITS, out=whole)
+
+
+def round_any(real: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The whole numbers nearest to numbers below 2⁶³ in size, half to even."""
+    return np.rint(real, out=real).astype(np.int64)

@@ -46,12 +46,15 @@ class ClockMap:
 
     def __init__(self, size: int) -> None:
         self.marks: list[list[Mark]] = [[] for _ in range(size)]
+        # (offset gained per second, how far that may be off) of every rank, from all its marks.
+        self.rates = [(0.0, MAX_DRIFT)] * size
 
     def add(self, offsets: Offsets) -> None:
         """Take a measurement, later than those before."""
         for rank, marks in enumerate(self.marks):
             offset = float(offsets.offset[rank])
             marks.append(Mark(float(offsets.at[rank]) + offset, offset, float(offsets.error[rank])))
+            self.rates[rank] = mean_rate(marks)
 
     def to_server(self, rank: int, t: float) -> float:
         """What the server's clock showed when this rank's showed t, in seconds."""
@@ -72,11 +75,13 @@ class ClockMap:
         marks = self.marks[rank]
         if not marks:
             raise ValueError(f"rank {rank}: its clock has not been measured")
-        after = bisect_right(marks, t, key=lambda mark: mark.shown)
-        if 0 < after < len(marks):
-            return between(marks[after - 1], marks[after], t)
-        rate, uncertainty = mean_rate(marks)
-        nearest = marks[max(0, after - 1)]
+        nearest = marks[-1]
+        if t < nearest.shown:
+            after = bisect_right(marks, t, key=lambda mark: mark.shown)
+            if after:
+                return between(marks[after - 1], marks[after], t)
+            nearest = marks[0]
+        rate, uncertainty = self.rates[rank]
         away = t - nearest.shown
         return nearest.offset + rate * away, nearest.error + uncertainty * abs(away)
 

@@ -1,15 +1,14 @@
 """The `per-client` exchange: each Δ_i comes back as its own message while the next client trains.
 
-What crosses the wire is what a federation would upload. A row of numbers goes ahead of each update: it tells the
-server that the update is in flight, so that it stops sleeping, and lets it post the receive into one of a bounded
-number of slots.
+What crosses the wire is what a federation would upload, and a row of numbers about it at the end of the same message.
+The server looks for messages and receives each into one of a bounded number of parcels; from the first sight of
+one until it is here the server does not sleep.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
 import numpy as np
+import torch
 from mpi4py import MPI
 from numpy.typing import NDArray
 
@@ -17,134 +16,133 @@ from fedmpi.client import Training
 from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
-from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
+from fedmpi.comm.round import CLIENT, ROW, SENT_NORM, Add, Round, Row, new_vector, read_row, write_row
 from fedmpi.comm.world import SERVER, Tag, World
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
-# An update as it travels: float32, or the bytes that a codec made of it.
-Wire = NDArray[np.float32] | NDArray[np.uint8]
-
 # The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
-SLOT_BYTES = 512 * 2**20
-# A worker trains into one slot while the other is on its way.
-WORKER_SLOTS = 2
+PARCEL_BYTES = 512 * 2**20
+# A worker trains into one parcel while the other is on its way.
+WORKER_PARCELS = 2
+
+
+class Parcel:
+    """One update as it travels, float32 or the bytes that a codec made of it, and its row.
+
+    MPI is handed float64: a message may have at most 2³¹ numbers, which is 16 GiB.
+    """
+
+    def __init__(self, packing: Packing) -> None:
+        words = -(-packing.size // 8)
+        self.message: NDArray[np.float64] = torch.zeros(words + ROW, dtype=torch.float64).numpy()
+        self.row = self.message[words:]
+        self.payload = self.message.view(np.uint8)[: packing.size]
+        # Without a codec the payload is the update itself.
+        self.delta = None if packing.codec else self.payload.view(np.float32)
 
 
 class PerClientInbox:
-    """The server's end: rows and updates from any worker, in any order."""
+    """The server's end: updates from any worker, in any order."""
 
     rows_in_reports = False
 
     def __init__(self, world: World, d: int, workers: int, packing: Packing, clocks: ClockMap) -> None:
-        self.world, self.d, self.packing, self.clocks = world, d, packing, clocks
-        self.slots = max(2, min(2 * workers, SLOT_BYTES // packing.size))
-        self.free: list[Wire] = []
-        self.allocated = 0
+        self.world, self.packing, self.clocks = world, packing, clocks
+        self.room = max(2, min(2 * workers, PARCEL_BYTES // packing.size))
+        self.free: list[Parcel] = []
         self.decoded = new_vector(d if packing.codec else 0)
-        self.row = np.empty(ROW)
-        self.row_request = world.comm.Recv_init(self.row, MPI.ANY_SOURCE, Tag.ROW)
         self.status = MPI.Status()
-        self.announced: deque[tuple[int, NDArray[np.float64]]] = deque()
-        self.flying: list[tuple[MPI.Request, int, NDArray[np.float64], Wire]] = []
-        self.rows_due = self.due = 0
+        self.flying: list[tuple[MPI.Request, int, Parcel]] = []
+        self.landed: list[tuple[Row, int, float]] = []
+        self.due = 0
 
     @property
     def flowing(self) -> bool:
         return bool(self.flying)
 
     def begin(self, expected: int) -> None:
-        self.rows_due = self.due = expected
-        if expected:
-            self.row_request.Start()
+        self.due = expected
+        self.landed = []
 
     def poll(self, add: Add) -> bool:
-        moved = self._hear_rows()
-        while self.announced and (slot := self._free_slot()) is not None:
-            rank, row = self.announced.popleft()
-            self.flying.append((self.world.comm.Irecv(slot, rank, Tag.UPDATE), rank, row, slot))
+        moved = self._receive()
         still = []
         for flight in self.flying:
-            request, rank, row, slot = flight
+            request, rank, parcel = flight
             if request.Test():
                 moved = True
                 self.due -= 1
-                add(read_row(row, rank, self.clocks, self.world.now()), self._unpack(slot))
-                self.free.append(slot)
+                row = parcel.row.tolist()
+                self.landed.append((row, rank, self.world.now()))
+                add(int(row[CLIENT]), row[SENT_NORM], self._unpack(parcel))
+                self.free.append(parcel)
             else:
                 still.append(flight)
         self.flying = still
         return moved
 
     def finish(self, total: ExactSum, seen: Round) -> None:
-        flown = [arrival for arrival in seen.arrivals if arrival.rank != SERVER]
+        flown = [read_row(row, rank, self.clocks, at) for row, rank, at in self.landed]
+        seen.arrivals += flown
         seen.up = [(arrival.post_time, arrival.arrive_time) for arrival in flown]
         seen.up_bytes += len(flown) * self.packing.size
         seen.control_bytes += len(flown) * 8 * ROW
 
-    def _hear_rows(self) -> bool:
-        moved = False
-        while self.rows_due and self.row_request.Test(self.status):
-            moved = True
-            self.announced.append((self.status.source, self.row.copy()))
-            self.rows_due -= 1
-            if self.rows_due:
-                self.row_request.Start()
-        return moved
+    def _receive(self) -> bool:
+        """Start to receive what has come into sight, as far as there is room; returns whether anything has."""
+        seen = len(self.flying)
+        while len(self.flying) < min(self.due, self.room):
+            message = self.world.comm.Improbe(MPI.ANY_SOURCE, Tag.UPDATE, self.status)
+            if message is None:
+                break
+            parcel = self.free.pop() if self.free else Parcel(self.packing)
+            self.flying.append((message.Irecv(parcel.message), self.status.source, parcel))
+        return len(self.flying) > seen
 
-    def _free_slot(self) -> Wire | None:
-        if self.free:
-            return self.free.pop()
-        if self.allocated < self.slots:
-            self.allocated += 1
-            return self.packing.new_payload() if self.packing.codec else new_vector(self.d)
-        return None
-
-    def _unpack(self, slot: Wire) -> NDArray[np.float32]:
-        if self.packing.codec is None:
-            return slot  # type: ignore[return-value]
-        self.packing.codec.decode(slot, self.decoded)  # type: ignore[arg-type]
-        return self.decoded
+    def _unpack(self, parcel: Parcel) -> NDArray[np.float32]:
+        if self.packing.codec:
+            self.packing.codec.decode(parcel.payload, self.decoded)
+        return self.decoded if parcel.delta is None else parcel.delta
 
 
 class PerClientOutbox:
-    """A worker's end: two slots, so that one update can be on its way while the next is computed."""
+    """A worker's end: two parcels, so that one update can be on its way while the next is computed."""
 
     def __init__(self, world: World, d: int, settings: Comm) -> None:
         self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
-        self.slots = [new_vector(d) for _ in range(WORKER_SLOTS)]
-        self.payloads: list[Wire] = list(self.slots)
-        if self.packing.codec:
-            self.payloads = [self.packing.new_payload() for _ in range(WORKER_SLOTS)]
-        self.sent: list[list[MPI.Request]] = [[] for _ in range(WORKER_SLOTS)]
+        self.parcels = [Parcel(self.packing) for _ in range(WORKER_PARCELS)]
+        self.sent = [MPI.REQUEST_NULL] * WORKER_PARCELS
+        self.uncompressed = new_vector(d if self.packing.codec else 0)
         self.current = 0
 
     def begin(self, order: Order) -> None:
         self.order = order
 
     def slot(self) -> NDArray[np.float32]:
-        self.current = (self.current + 1) % WORKER_SLOTS
+        self.current = (self.current + 1) % WORKER_PARCELS
         self._settle()
-        return self.slots[self.current]
+        return self._delta()
 
     def deliver(self, training: Training, omega: float) -> None:
-        comm, order, payload = self.world.comm, self.order, self.payloads[self.current]
+        order, parcel = self.order, self.parcels[self.current]
         key = order.run, order.seed, order.t, training.client
-        sent_norm = self.packing.pack(self.slots[self.current], training.norm, key, payload)  # type: ignore[arg-type]
-        self.sent[self.current] = [
-            comm.Isend(write_row(training, sent_norm, self.world.now()), SERVER, Tag.ROW),
-            comm.Isend(payload, SERVER, Tag.UPDATE),
-        ]
+        sent_norm = self.packing.pack(self._delta(), training.norm, key, parcel.payload)
+        parcel.row[:] = write_row(training, sent_norm, self.world.now())
+        self.sent[self.current] = self.world.comm.Isend(parcel.message, SERVER, Tag.UPDATE)
         if not self.overlap:
             self._settle()
 
+    def _delta(self) -> NDArray[np.float32]:
+        delta = self.parcels[self.current].delta
+        return self.uncompressed if delta is None else delta
+
     def _settle(self) -> None:
-        """Wait until the update in the current slot has left."""
-        self.world.wait(lambda: MPI.Request.Testall(self.sent[self.current]), flowing=True)
+        """Wait until the update in the current parcel has left."""
+        self.world.wait_for(self.sent[self.current], flowing=True)
 
     def progress(self) -> None:
-        for requests in self.sent:
-            MPI.Request.Testall(requests)
+        MPI.Request.Testall(self.sent)
 
     def rows(self) -> NDArray[np.float64]:
         return np.empty((0, ROW))

@@ -14,7 +14,7 @@ from fedmpi.client import Training
 from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
-from fedmpi.comm.round import ROW, Add, Round, new_vector, read_row, write_row
+from fedmpi.comm.round import ROW, Add, Round, Row, new_vector, read_row, write_row
 from fedmpi.comm.world import SERVER, World
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
@@ -46,7 +46,7 @@ class ReducedInbox:
         seen.up = [(min(arrived, max(report.done for report in seen.reports)), arrived)]
         seen.up_bytes += len(seen.reports) * total.total.nbytes
         for report in seen.reports:
-            seen.arrivals += [read_row(row, report.rank, self.clocks, arrived) for row in report.rows]
+            seen.arrivals += [read_row(row, report.rank, self.clocks, arrived) for row in report.rows.tolist()]
 
 
 class ReducedOutbox:
@@ -56,7 +56,7 @@ class ReducedOutbox:
         self.world, self.packing = world, Packing(settings, d)
         self.sum = ExactSum(d)
         self.delta = new_vector(d)
-        self.trained: list[NDArray[np.float64]] = []
+        self.trained: list[Row] = []
 
     def begin(self, order: Order) -> None:
         self.order = order
@@ -73,7 +73,7 @@ class ReducedOutbox:
         self.trained.append(write_row(training, sent_norm, self.world.now()))
         # What does not pass here does not pass on the server either, which decides by the same norm.
         if self.sum.admits(omega, sent_norm):
-            self.sum.add(omega, self.delta)
+            self.sum.add(omega, self.delta, sent_norm)
 
     def progress(self) -> None:
         pass

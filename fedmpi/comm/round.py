@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,12 +19,13 @@ from fedmpi.server import ExactSum
 # float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, norm as sent, compute
 # seconds, post time.
 ROW = 6
+CLIENT, SENT_NORM = 0, 3
+Row = Sequence[float]
 # float64 numbers of a worker's report ahead of its rows: see Report.
 REPORT = 5
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One client's update as the server saw it; times in seconds on the server's clock. `norm` is ‖Δ_i‖, `sent_norm`
     that of what is added: another one where updates are compressed."""
 
@@ -67,7 +68,8 @@ class Round:
     up_bytes: int = 0
 
 
-Add = Callable[[Arrival, NDArray[np.float32]], None]
+# Takes a client's update into the sum: (client, norm of the update as sent, update).
+Add = Callable[[int, float, NDArray[np.float32]], None]
 
 
 class Inbox(Protocol):
@@ -115,12 +117,12 @@ class Outbox(Protocol):
         """**Collective.** Complete the round, after the report."""
 
 
-def write_row(training: Training, sent_norm: float, post_time: float) -> NDArray[np.float64]:
-    return np.array([training.client, training.loss, training.norm, sent_norm, training.seconds, post_time])
+def write_row(training: Training, sent_norm: float, post_time: float) -> Row:
+    return training.client, training.loss, training.norm, sent_norm, training.seconds, post_time
 
 
-def read_row(row: NDArray[np.float64], rank: int, clocks: ClockMap, arrive_time: float) -> Arrival:
-    client, loss, norm, sent_norm, compute, post = (float(value) for value in row)
+def read_row(row: Row, rank: int, clocks: ClockMap, arrive_time: float) -> Arrival:
+    client, loss, norm, sent_norm, compute, post = row
     # An update cannot have left after it came, whatever two clocks say within their error.
     post = min(clocks.to_server(rank, post), arrive_time)
     return Arrival(int(client), rank, loss, norm, sent_norm, compute, post, arrive_time)

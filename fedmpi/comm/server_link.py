@@ -131,14 +131,13 @@ class ServerLink:
         """
         seen = self.round
 
-        def add(arrival: Arrival, delta: NDArray[np.float32]) -> None:
+        def add(client: int, sent_norm: float, delta: NDArray[np.float32]) -> None:
             start = self.world.now()
-            omega = self.weights[arrival.client]
-            if total.admits(omega, arrival.sent_norm):
-                total.add(omega, delta)
+            omega = self.weights[client]
+            if total.admits(omega, sent_norm):
+                total.add(omega, delta, sent_norm)
             if watch:
-                watch(arrival.client, delta)
-            seen.arrivals.append(arrival)
+                watch(client, delta)
             seen.aggregate.append((start, self.world.now()))
 
         reports = [self._expect_report(rank) for rank in self.remote]
@@ -221,7 +220,9 @@ class ServerLink:
             training = self.host.train(client, self.round.t, delta, lambda: self.inbox.poll(add))
         sent_norm = self.packing.pack(delta, training.norm, (self.run, self.seed, self.round.t, client))
         now = self.world.now()
-        add(Arrival(client, SERVER, training.loss, training.norm, sent_norm, training.seconds, now, now), delta)
+        numbers = training.loss, training.norm, sent_norm, training.seconds
+        self.round.arrivals.append(Arrival(client, SERVER, *numbers, now, now))
+        add(client, sent_norm, delta)
 
 
 def split_by_home(ranks: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:

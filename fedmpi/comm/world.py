@@ -29,15 +29,14 @@ class Tag(IntEnum):
     """One tag per kind of message between the server and a worker."""
 
     ORDER = 1
-    ROW = 2
-    UPDATE = 3
-    REPORT = 4
-    EVALUATION = 5
-    FAILURE = 6
-    PROBE = 7
-    THETA = 8
-    CLOCK = 9
-    LINE = 10
+    UPDATE = 2
+    REPORT = 3
+    EVALUATION = 4
+    FAILURE = 5
+    PROBE = 6
+    THETA = 7
+    CLOCK = 8
+    LINE = 9
 
 
 class Elsewhere(FedmpiError):

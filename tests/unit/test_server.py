@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedmpi.server import CHUNK, ExactSum, magnitude
+from fedmpi.server import CHUNK, ROUNDER_RANGE, ExactSum, magnitude, round_any, round_small
 
 RNG = np.random.default_rng(7)
 D = CHUNK + 100
@@ -17,7 +17,7 @@ def summed(order: list[int], omega: np.ndarray, delta: np.ndarray, exponent: int
     total = ExactSum(D)
     total.begin(exponent)
     for i in order:
-        total.add(float(omega[i]), delta[i])
+        total.add(float(omega[i]), delta[i], float(np.linalg.norm(delta[i])))
     return total
 
 
@@ -73,5 +73,13 @@ def test_the_largest_admitted_sum_does_not_overflow() -> None:
     total = ExactSum(1)
     total.begin(0)
     for _ in range(64):
-        total.add(1.0, np.array([2.0**20], np.float32))
+        total.add(1.0, np.array([2.0**20], np.float32), 2.0**20)
     assert total.total[0] == 2**62
+
+
+def test_both_roundings_agree_where_both_may_be_used() -> None:
+    halves = np.arange(-9.0, 10.0) / 2
+    wide = RNG.standard_normal(5000) * 2.0 ** RNG.integers(-10, 48, 5000)
+    numbers = np.concatenate([halves, wide, [ROUNDER_RANGE, -ROUNDER_RANGE, 0.0, -0.0]])
+    assert (round_small(numbers.copy()) == round_any(numbers.copy())).all()
+    assert round_any(np.array([2.0**55]))[0] == 2**55

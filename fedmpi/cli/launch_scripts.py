@@ -1,0 +1,146 @@
+"""The scripts of launch/, filled in: which ranks go where, what each line then says, and what could be better."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fedmpi
+from fedmpi.config import Config
+from fedmpi.errors import ConfigError
+
+SCRIPTS = Path(fedmpi.__file__).parent / "launch"
+# The scripts stop a run so long before its time is up, to write a checkpoint.
+CHECKPOINT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Job:
+    """What runs, and on how many ranks per node. The very first rank is the server."""
+
+    config: Config
+    source: str
+    overrides: tuple[str, ...]
+    output: str | None
+    nodes: int
+    ranks: int
+    cpus: int
+    gpus: int
+    command: str = "run"
+
+    @property
+    def server_trains(self) -> bool:
+        return self.config.server.hosts_clients or self.nodes * self.ranks == 1
+
+    @property
+    def workers(self) -> int:
+        return self.nodes * self.ranks - (not self.server_trains)
+
+    @property
+    def drawn(self) -> int:
+        """How many clients a round trains, at most or on average, as the settings say it."""
+        cases = self.config.sweep.cases or ((self.config.data.n, self.config.sampling.m),)
+        return max(n if self.config.sampling.scheme == "full" else m for n, m in cases)
+
+    def words(self) -> list[str]:
+        """What to say to fedmpi."""
+        changes = list(self.overrides)
+        if self.gpus and self.config.client.device == "cpu" and not self.overrides_device:
+            changes.append("client.device=auto")
+        if self.cpus != self.config.client.threads:
+            changes.append(f"client.threads={self.cpus}")
+        output = self.output or self.config.run.name + (".h5" if self.command == "run" else "")
+        return [self.command, self.source, *(word for change in changes for word in ("-s", change)), "-o", output]
+
+    @property
+    def overrides_device(self) -> bool:
+        return any(text.split("=")[0].strip() == "client.device" for text in self.overrides)
+
+    def explanation(self) -> list[str]:
+        ranks = counted(self.nodes * self.ranks, "rank")
+        where = f"{self.ranks} on each of {self.nodes} nodes" if self.nodes > 1 else "on one node"
+        roles = (
+            "the server trains clients too" if self.server_trains else f"1 server, {counted(self.workers, 'worker')}"
+        )
+        lines = [f"{ranks}, {where}: {roles}. A round trains {counted(self.drawn, 'client')}."]
+        lines.append(f"{counted(self.cpus, 'core')} per rank, for as many threads (client.threads).")
+        if self.gpus:
+            lines.append(
+                f"{counted(self.gpus, 'GPU')} per node: each worker takes one, in turn; the server takes none."
+            )
+        return lines
+
+    def warnings(self) -> list[str]:
+        """What will run, but not as well as it could, each with its fix."""
+        found = []
+        on_first = self.ranks - (not self.server_trains)
+        if self.gpus > on_first:
+            found.append(
+                f"the first node has {counted(self.gpus, 'GPU')} for {counted(on_first, 'worker')}, as the server takes"
+                f" none: --ranks-per-node {self.gpus + (not self.server_trains)} uses them all"
+            )
+        if self.gpus and self.config.client.device == "cpu" and self.overrides_device:
+            found.append("client.device = cpu leaves the GPUs unused: leave it or --gpus-per-node out")
+        if self.workers > self.drawn:
+            needed = self.drawn + (not self.server_trains)
+            nodes, ranks = -(-needed // self.ranks), -(-needed // self.nodes)
+            fix = f"--nodes {nodes}" if nodes < self.nodes else f"--ranks-per-node {ranks}"
+            idle = self.workers - self.drawn
+            found.append(
+                f"{self.workers} workers for {counted(self.drawn, 'client')} per round: {idle} or more of them wait in"
+                f" every round; {fix} is enough"
+            )
+        if self.command == "run" and self.config.sweep != type(self.config.sweep)():
+            found.append(f"'{self.source}' has a [sweep] table, and this is one run of it: --array N runs them all")
+        return found
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def fill(script: str, values: Mapping[str, str], explanation: Sequence[str]) -> str:
+    """A script of launch/ in which the line that starts with each key, or with # and the key, ends with its value."""
+    first, *lines = (SCRIPTS / script).read_text(encoding="utf-8").splitlines()
+    for key, value in values.items():
+        (place,) = (k for k, line in enumerate(lines) if line.startswith((key, f"#{key}")))
+        lines[place] = key + value
+    return "\n".join([first, *(f"# {line}" for line in explanation), "#", *lines]) + "\n"
+
+
+def settings(job: Job, *before: str) -> dict[str, str]:
+    """The lines that every script has: where fedmpi is, what to run, and whether MPI is to survive dead workers."""
+    prefix, words = shlex.quote(sys.prefix), " ".join(map(quoted, [*before, *job.words()]))
+    lines = {"PREFIX=": f"${{FEDMPI_PREFIX:-{prefix}}}", "DEFAULT=": f"({words})"}
+    if job.config.run.on_rank_failure == "continue":
+        lines["ULFM="] = "${FEDMPI_ULFM:-yes}"
+    return lines
+
+
+def quoted(word: str) -> str:
+    """A word for the shell. shlex leaves commas bare, of which shellcheck says that they do not separate words."""
+    plain = shlex.quote(word)
+    return f"'{word}'" if plain == word and "," in word else plain
+
+
+def seconds(time: str) -> int:
+    """A time limit, D-HH:MM:SS or HH:MM:SS, in seconds."""
+    parts = re.fullmatch(r"(?:(\d{1,3})-)?(\d{1,4}):([0-5]\d):([0-5]\d)", time)
+    if not parts:
+        raise ConfigError(f"--time {time}: must be HH:MM:SS or D-HH:MM:SS, such as 01:30:00")
+    days, hours, minutes, rest = (int(part or 0) for part in parts.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    if total < 2 * CHECKPOINT_SECONDS:
+        raise ConfigError(f"--time {time}: must be at least 00:04:00, as two minutes are kept for the checkpoint")
+    return total
+
+
+def named(option: str, text: str) -> str:
+    """A partition's, an account's or a host's name, which goes into the script as it is."""
+    if not re.fullmatch(r"[\w.@/+-]+", text):
+        raise ConfigError(f"{option} {text}: must be a name of letters, digits and . _ @ / + - only")
+    return text

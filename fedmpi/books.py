@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fedmpi.comm.clock_map import Offsets
 from fedmpi.comm.phases import Interval, divide
 from fedmpi.comm.round import Round
-from fedmpi.comm.world import SERVER
+from fedmpi.comm.tags import SERVER
 from fedmpi.network import VirtualNetwork
-from fedmpi.record import RecordWriter
+from fedmpi.record import Record, RecordWriter
 from fedmpi.record.schema import TABLES, row
 from fedmpi.sampling import Cohort
 
@@ -102,20 +102,36 @@ class Outcome:
 
 
 class Books:
-    """The record's pen. `enter` takes note of a round; `write` puts the notes into the file and commits them."""
+    """The record's pen. `enter` takes note of a round; `write` puts the notes into the file and commits them.
 
-    def __init__(self, record: RecordWriter, size: int, network: VirtualNetwork | None = None) -> None:
+    Rounds that an earlier job has recorded are not written again: a resumed run does those after its checkpoint over.
+    """
+
+    def __init__(
+        self, record: RecordWriter, size: int, network: VirtualNetwork | None = None, past: Record | None = None
+    ) -> None:
         self.record, self.size, self.network = record, size, network
-        self.cohort_end = 0
+        # The ranks as the record numbers them, by the numbers they have now.
+        self.origin = list(range(size))
+        self.recorded = past.rounds_done if past else 0
+        self.evaluated = int(past.evals["t"].max(initial=-1)) if past else -1
+        self.kept = int(past.history[0].max(initial=-1)) if past else -1
+        self.cohort_end, self.wall_time = 0, 0.0
+        if past and len(past.rounds):
+            last = past.rounds[-1]
+            self.cohort_end, self.wall_time = int(last["cohort_end"]), float(last["wall_time"] + last["time_total"])
         self.first_start: float | None = None
         self.entered: list[Outcome] = []
 
     def enter(self, outcome: Outcome) -> None:
         self.entered.append(outcome)
 
-    def write(self) -> None:
-        """Append the rounds entered since the last call."""
-        for outcome in self.entered:
+    def write(self) -> list[Outcome]:
+        """Append the rounds entered since the last call, and return them."""
+        written, self.entered = self.entered, []
+        for outcome in written:
+            if outcome.t < self.recorded:
+                continue
             if self.first_start is None:
                 self.first_start = outcome.line.start
             self.cohort_end += len(outcome.cohort)
@@ -125,9 +141,25 @@ class Books:
             if outcome.evaluation:
                 self.write_evaluation(outcome.evaluation)
             self.record.commit(outcome.t + 1)
-        self.entered.clear()
+        return written
+
+    def keep_theta(self, theta: NDArray[np.float32], t: int) -> None:
+        """Keep θᵗ in the history."""
+        if t > self.kept:
+            self.record.keep_theta(theta, t)
+
+    def note(self, t: int, now: float, kind: str, text: str, rank: int = -1, seconds: float = 0.0) -> None:
+        """Take note of something that is not a round."""
+        told = {"kind": kind.encode(), "note": text.encode()[:256], "rank": rank, "seconds": seconds}
+        self.record.append("/events", row("/events", t=t, wall_time=self._wall_time(now), **told))
+        self.record.file.flush()
+
+    def _wall_time(self, now: float) -> float:
+        return self.wall_time + (now - self.first_start if self.first_start is not None else 0.0)
 
     def write_evaluation(self, evaluation: Evaluation) -> None:
+        if evaluation.t <= self.evaluated:
+            return
         judged = row("/evals", t=evaluation.t, loss=evaluation.loss, accuracy=evaluation.accuracy)
         self.record.append("/evals", judged)
         if "/evals_client_loss" in self.record.open:
@@ -136,8 +168,12 @@ class Books:
 
     def write_clocks(self, offsets: Offsets) -> None:
         """What the ranks' clocks show, as last measured."""
-        self.record.open["/ranks/clock_offset"][...] = offsets.offset
-        self.record.open["/ranks/clock_error"][...] = offsets.error
+        for name, values in (("clock_offset", offsets.offset), ("clock_error", offsets.error)):
+            self.record.open[f"/ranks/{name}"][self.origin] = values
+
+    def write_homes(self, home: NDArray[np.int32]) -> None:
+        """Which rank is home to each client from now on, by the ranks' present numbers."""
+        self.record.open["/clients/rank"][...] = np.array(self.origin, np.int32)[home]
 
     def _write_round(self, outcome: Outcome) -> None:
         seen = outcome.seen
@@ -146,7 +182,7 @@ class Books:
             row(
                 "/rounds",
                 t=outcome.t,
-                wall_time=outcome.line.start - (self.first_start or 0.0),
+                wall_time=self._wall_time(outcome.line.start),
                 N=len(outcome.cohort),
                 sum_omega=outcome.cohort.omega.sum(),
                 update_norm=outcome.update_norm,
@@ -171,7 +207,7 @@ class Books:
         rows["t"] = outcome.t
         rows["client"] = outcome.cohort.clients
         rows["omega"] = outcome.cohort.omega
-        rows["rank"] = [a.rank for a in arrivals]
+        rows["rank"] = [self.origin[a.rank] for a in arrivals]
         rows["train_loss"] = [a.loss for a in arrivals]
         rows["delta_norm"] = [a.norm for a in arrivals]
         rows["compute_time"] = [a.compute_time for a in arrivals]
@@ -180,9 +216,9 @@ class Books:
         self.record.append("/cohorts", rows)
 
     def _write_ranks(self, seen: Round) -> None:
-        times = np.zeros((3, 1, self.size))
+        times = np.zeros((3, 1, self.record.open["/ranks/compute_time"].shape[1]))
         for report in seen.reports:
-            times[:, 0, report.rank] = report.compute, report.idle, report.send
+            times[:, 0, self.origin[report.rank]] = report.compute, report.idle, report.send
         times[0, 0, SERVER] = sum(a.compute_time for a in seen.arrivals if a.rank == SERVER)
         for name, values in zip(("compute_time", "idle_time", "send_time"), times, strict=True):
             self.record.append(f"/ranks/{name}", values)

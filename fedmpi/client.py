@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedmpi.config import Client as ClientSettings
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
-from fedmpi.errors import FedmpiError
+from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.models import TrainableModel, make_model
 from fedmpi.models.memory import keep_freed_memory
 from fedmpi.rng import stream, torch_seed
@@ -38,6 +38,10 @@ class Training:
 Held = dict[int, tuple[Training, NDArray[np.float32]]]
 
 
+def nothing() -> None:
+    """What is done between steps if nothing is."""
+
+
 class Host:
     """The clients that train on this rank, one after the other, with one model. Holds nothing between rounds
     but their data."""
@@ -56,7 +60,7 @@ class Host:
         self.seed = seed
 
     def train(
-        self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = lambda: None
+        self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = nothing
     ) -> Training:
         """Client i's work in round t; Δ_i is written into `delta`: (d,) float32."""
         began = time.perf_counter()
@@ -64,6 +68,8 @@ class Host:
             loss = local_steps(
                 self.model, self.theta, self.data(i), self.config.client, (self.seed, t, i), between_steps
             )
+        except Stopped:
+            raise
         except Exception as error:
             raise FedmpiError(f"client {i}, round {t}: {type(error).__name__}: {error}") from error
         out = torch.from_numpy(delta)
@@ -74,30 +80,34 @@ class Host:
         norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
         return Training(i, loss, norm, time.perf_counter() - began)
 
-    def probe(self, norms: bool, clients: Iterable[int], t: int, held: Held) -> NDArray[np.float64]:
+    def probe(
+        self, norms: bool, clients: Iterable[int], t: int, held: Held, between_steps: Callable[[], object] = nothing
+    ) -> NDArray[np.float64]:
         """‖Δ_i‖ of each client after its work in round t, with the updates put into `held`; or each L_i(θᵗ)."""
         if not norms:
-            return self.losses(clients)
+            return self.losses(clients, between_steps)
         for i in clients:
             delta: NDArray[np.float32] = torch.empty(len(self.theta)).numpy()
-            held[i] = self.train(i, t, delta), delta
+            held[i] = self.train(i, t, delta, between_steps), delta
         return np.array([held[i][0].norm for i in clients])
 
-    def losses(self, clients: Iterable[int]) -> NDArray[np.float64]:
+    def losses(self, clients: Iterable[int], between_batches: Callable[[], object] = nothing) -> NDArray[np.float64]:
         """L_i(θᵗ) of each client's training data (at most eval.max_samples of it): (len,)."""
         self.model.theta.copy_(self.theta)
         limit = self.config.eval.max_samples
-        return np.array([means(self.model, self.data(i).training(limit))[0] for i in clients], np.float64)
+        return np.array(
+            [means(self.model, self.data(i).training(limit), between_batches)[0] for i in clients], np.float64
+        )
 
-    def evaluate(self, clients: Iterable[int]) -> NDArray[np.float64]:
+    def evaluate(self, clients: Iterable[int], between_batches: Callable[[], object] = nothing) -> NDArray[np.float64]:
         """(loss on the training data, accuracy on the test data) of each client at the received θ: (len, 2)."""
         self.model.theta.copy_(self.theta)
         limit = self.config.eval.max_samples
         rows = []
         for i in clients:
             data = self.data(i)
-            loss, _ = means(self.model, data.training(limit))
-            _, accuracy = means(self.model, data.testing(limit))
+            loss, _ = means(self.model, data.training(limit), between_batches)
+            _, accuracy = means(self.model, data.testing(limit), between_batches)
             rows.append((loss, accuracy))
         return np.array(rows, np.float64).reshape(-1, 2)
 
@@ -131,10 +141,13 @@ def local_steps(
     return float(total) / client.K
 
 
-def means(model: TrainableModel, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
+def means(
+    model: TrainableModel, batches: Iterator[tuple[int, Any]], between_batches: Callable[[], object]
+) -> tuple[float, float]:
     """(mean loss, share correct) over the batches; NaN where there are no samples."""
     count, loss, correct = 0, 0.0, 0.0
     for size, batch in batches:
         batch_loss, batch_correct = model.evaluate(batch)
         count, loss, correct = count + size, loss + batch_loss, correct + batch_correct
+        between_batches()
     return (loss / count, correct / count) if count else (float("nan"), float("nan"))

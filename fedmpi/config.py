@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from fedmpi.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from fedmpi.toml import parse, plain, read_text, shown, toml_value
 
 PRESETS = Path(__file__).parent / "presets"
+LONGEST_TEXT = 4096
+MOST_DEPTH = 8
+# What a scheme is given besides sampling.options.
+GIVEN = ("name", "p", "m", "sizes")
 
 
 def key(
@@ -51,6 +52,14 @@ class Run:
     )
     T: int = key(20, "number of rounds", unit="rounds", least=0)
     seed: int = key(0, "seed of θ⁰, of the draws S_t and of the clients' batches", least=0)
+    checkpoint_every: int = key(
+        10, "write a checkpoint so often, besides when a run ends early; 0 = only then", unit="rounds", least=0
+    )
+    on_rank_failure: str = key(
+        "stop",
+        "when a worker dies: end the run, to be resumed, or continue without it (Open MPI: mpirun --with-ft ulfm)",
+        choices=("stop", "continue"),
+    )
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Data:
         "federated dataset; `fedmpi data list` says how to get those that are not generated",
         choices=("quadratic", "synthetic-text", "shakespeare", "gutenberg", "leaf", "cifar10"),
     )
-    n: int = key(20, "number of clients n", unit="clients", least=1)
+    n: int = key(20, "number of clients n", unit="clients", least=1, most=10**7)
     seed: int = key(0, "seed of generated data, of its split over clients and of the clients' order", least=0)
     partition: str = key(
         "natural",
@@ -69,12 +78,13 @@ class Data:
         choices=("natural", "paper", "iid", "dirichlet", "shard"),
     )
     alpha: float = key(0.1, "concentration α of the partitions `paper` and `dirichlet`; small = unlike", above=0)
-    shards: int = key(2, "shards per client, for the partition `shard`", unit="shards", least=1)
+    shards: int = key(2, "shards per client, for the partition `shard`", unit="shards", least=1, most=10**6)
     samples: int = key(
         400,
         "mean number of training samples per client: of generated data and of the partitions `iid` and `dirichlet`",
         unit="samples",
         least=1,
+        most=10**9,
     )
     spread: float = key(
         0.0, "standard deviation of the logarithm of the clients' sizes n_i; 0 makes them equal", least=0, most=4
@@ -82,27 +92,27 @@ class Data:
     heterogeneity: float = key(
         0.5, "how much clients differ, 0 to 1: of their minima (quadratic) or their language (text)", least=0, most=1
     )
-    dim: int = key(20, "dimension of θ, for `quadratic`", least=1)
+    dim: int = key(20, "dimension of θ, for `quadratic`", least=1, most=10**9)
 
 
 @dataclass(frozen=True)
 class Model:
     name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm", "cnn"))
-    embedding: int = key(8, "width of the character embedding, for `lstm`", least=1)
-    hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1)
-    layers: int = key(2, "number of LSTM layers, for `lstm`", least=1)
+    embedding: int = key(8, "width of the character embedding, for `lstm`", least=1, most=10**5)
+    hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1, most=10**5)
+    layers: int = key(2, "number of LSTM layers, for `lstm`", least=1, most=1000)
     dropout: float = key(0.2, "share of activations dropped while training, for `cnn`", least=0, most=0.95)
 
 
 @dataclass(frozen=True)
 class Client:
-    K: int = key(10, "local SGD steps per round", unit="steps", least=1)
+    K: int = key(10, "local SGD steps per round", unit="steps", least=1, most=10**7)
     B: int = key(64, "batch size; a client with fewer samples uses all of them", unit="samples", least=1)
     eta_l: float = key(0.1, "local learning rate η_l", above=0)
     mu: float = key(0.0, "FedProx coefficient μ: a step follows g + μ (θ_i − θᵗ)", least=0)
     decay: float = key(1.0, "factor on η_l per round: η_l decayᵗ", above=0, most=1)
     device: str = key("cpu", "torch device the clients train on: cpu, cuda, cuda:1, …")
-    threads: int = key(1, "torch threads per rank; θ is the same bits only at the same number", least=1)
+    threads: int = key(1, "torch threads per rank; θ is the same bits only at the same number", least=1, most=1024)
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,9 @@ class Server:
 @dataclass(frozen=True)
 class Sampling:
     scheme: str = key("md", "sampling scheme (see `fedmpi schemes`), or `package.module:Class` of your own")
-    m: int = key(10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1)
+    m: int = key(
+        10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1, most=10**7
+    )
     importance: Any = key(
         "ratio",
         'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "heavy:P" (P for '
@@ -126,8 +138,13 @@ class Sampling:
     distance: str = key("l2", "between updates, for `clustered-similarity`", choices=("l1", "l2", "cosine"))
     recluster_every: int = key(1, "cluster anew so often, for `clustered-similarity`", unit="rounds", least=1)
     iterations: int = key(4, "most rounds of two scalars, for `optimal-approx`", least=0)
-    d: int = key(0, "candidates per round, for `power-of-choice`; 0 = 2m", unit="clients", least=0)
+    d: int = key(0, "candidates per round, for `power-of-choice`; 0 = 2m", unit="clients", least=0, most=10**7)
     options: dict[str, Any] = key({}, "keyword arguments for a scheme of your own")
+
+    def __post_init__(self) -> None:
+        for name in self.options:
+            if name in GIVEN or name in {declared.name for declared in fields(self)}:
+                raise ConfigError(f"sampling.options.{name}: is not an option, since every scheme is given it anyway")
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,13 @@ class Comm:
         choices=("none", "float16", "bfloat16", "int8", "topk"),
     )
     topk: float = key(0.01, "share of an update's entries that `topk` sends", above=0, most=1)
+    timeout: float = key(
+        120.0,
+        "a worker that gives no sign of life for so long counts as dead; more than one SGD step and the loading of data"
+        " may take",
+        unit="s",
+        least=2,
+    )
 
 
 @dataclass(frozen=True)
@@ -193,7 +217,7 @@ class Sweep:
     importances: tuple[str, ...] = key((), "values of sampling.importance in a sweep; empty = that one alone")
     alphas: tuple[float, ...] = key((), "values of data.alpha in a sweep; empty = that one alone")
     schemes: tuple[str, ...] = key((), "schemes of a sweep, run in pairs; empty = sampling.scheme alone")
-    seeds: int = key(1, "seeds of a sweep: run.seed, run.seed + 1, …", least=1)
+    seeds: int = key(1, "seeds of a sweep: run.seed, run.seed + 1, …", least=1, most=10**6)
 
 
 @dataclass(frozen=True)
@@ -221,9 +245,9 @@ class Config:
     @classmethod
     def from_toml(cls, text: str, overrides: Mapping[str, Any] | None = None, origin: str = "config") -> Config:
         try:
-            tables = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ConfigError(f"{origin}: not valid TOML: {error}") from None
+            tables = parse(text)
+        except ValueError as error:
+            raise ConfigError(f"{plain(origin)}: not valid TOML: {plain(str(error))}") from None
         for dotted, value in (overrides or {}).items():
             place(tables, dotted, value)
         return cls._from_tables(tables)
@@ -234,9 +258,9 @@ class Config:
         values: dict[str, Any] = {}
         for table, content in tables.items():
             if table not in sections:
-                raise ConfigError(f"unknown table '{table}'{nearest(table, sections)}")
+                raise ConfigError(f"unknown table '{plain(table)}'{nearest(table, sections)}")
             if not isinstance(content, dict):
-                raise ConfigError(f"{table} = {content!r}: must be a table of keys, such as '{table}.KEY = VALUE'")
+                raise ConfigError(f"{table} = {shown(content)}: must be a table of keys, such as '{table}.KEY = VALUE'")
             values[table] = read_table(type(sections[table].default), table, content)
         return cls(**values)
 
@@ -249,6 +273,15 @@ class Config:
             lines += [f"{k.name} = {toml_value(getattr(table, k.name))}" for k in fields(table)]
             lines.append("")
         return "\n".join(lines)
+
+    def differences(self, other: Config) -> dict[str, tuple[str, str]]:
+        """The keys whose values differ, with both values as TOML writes them: {"table.key": (ours, theirs)}."""
+        found = {}
+        for dotted, _ in declared_keys():
+            ours, theirs = (toml_value(operator.attrgetter(dotted)(config)) for config in (self, other))
+            if ours != theirs:
+                found[dotted] = ours, theirs
+        return found
 
     def replace(self, overrides: Mapping[str, Any]) -> Config:
         """This configuration with `{"table.key": value}` changed."""
@@ -272,37 +305,37 @@ def read_source(source: str | Path) -> tuple[str, str]:
     name = str(source)
     if name in presets():
         return presets()[name].read_text(encoding="utf-8"), f"preset '{name}'"
-    path = Path(source)
-    if not path.exists():
-        raise ConfigError(f"'{name}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
+    if not os.path.exists(source):
+        raise ConfigError(f"'{plain(name)}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
     try:
-        return path.read_text(encoding="utf-8"), name
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: cannot be read as a TOML file: {error}") from None
+        return read_text(Path(source)), name
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{plain(name)}: cannot be read as a TOML file: {plain(str(error))}") from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:
     """("table.key", value) of a `-s KEY=VALUE` argument; a value that is not TOML is taken as a string."""
     dotted, equals, value = text.partition("=")
     if not equals or not dotted.strip():
-        raise ConfigError(f"-s {text}: must have the form KEY=VALUE, such as -s run.T=50")
+        raise ConfigError(f"-s {plain(text)}: must have the form KEY=VALUE, such as -s run.T=50")
     try:
-        return dotted.strip(), tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return dotted.strip(), value.strip()
+        tables = parse(f"value = {value}")
+    except ValueError:
+        tables = {}
+    return dotted.strip(), tables["value"] if len(tables) == 1 else value.strip()
 
 
 def place(tables: dict[str, Any], dotted: str, value: Any) -> None:
     """Put a value at "table.key" (or "sampling.options.name") of parsed TOML tables."""
     *path, last = dotted.split(".")
-    if not path:
+    if not 0 < len(path) <= MOST_DEPTH:
         known = [name for name, _ in declared_keys()]
-        raise ConfigError(f"unknown key '{dotted}'{nearest(dotted, known)}")
+        raise ConfigError(f"unknown key '{plain(dotted)}'{nearest(dotted, known)}")
     here = tables
     for step in path:
         here = here.setdefault(step, {})
         if not isinstance(here, dict):
-            raise ConfigError(f"unknown key '{dotted}': '{step}' is not a table")
+            raise ConfigError(f"unknown key '{plain(dotted)}': '{plain(step)}' is not a table")
     here[last] = value
 
 
@@ -310,7 +343,7 @@ def read_table(table_class: type[Any], table: str, content: Mapping[str, Any]) -
     declared = {f.name: f for f in fields(table_class)}
     for name in content:
         if name not in declared:
-            raise ConfigError(f"unknown key '{table}.{name}'{nearest(f'{table}.{name}', dict(declared_keys()))}")
+            raise ConfigError(f"unknown key '{table}.{plain(name)}'{nearest(f'{table}.{name}', dict(declared_keys()))}")
     return table_class(**{name: checked(f"{table}.{name}", declared[name], value) for name, value in content.items()})
 
 
@@ -333,18 +366,22 @@ def checked(dotted: str, declared: Field[Any], value: Any) -> Any:
     kind, given = KINDS[str(declared.type)]
     limits = declared.metadata
     if not isinstance(value, given) or (isinstance(value, bool) and declared.type != "bool"):
-        raise ConfigError(f"{dotted} = {toml_value(value)}: must be {kind}")
+        raise ConfigError(f"{dotted} = {shown(value)}: must be {kind}")
+    if isinstance(value, str | dict):
+        check_content(dotted, value)
     if declared.type == "float":
         value = number(dotted, value)
     if isinstance(value, list):
         return tuple(checked_item(dotted, k, kind, str(declared.type), item) for k, item in enumerate(value))
     if declared.type == "int" and abs(value) >= 2**63:
-        raise ConfigError(f"{dotted} = {value}: must be below 2**63")
+        raise ConfigError(f"{dotted} = {shown(value)}: must be below 2**63")
     if limits["choices"] and value not in limits["choices"]:
         allowed = ", ".join(f"'{c}'" for c in limits["choices"])
-        raise ConfigError(f"{dotted} = '{value}': must be one of {allowed}{nearest(value, limits['choices'], '')}")
+        raise ConfigError(
+            f"{dotted} = '{plain(value)}': must be one of {allowed}{nearest(value, limits['choices'], '')}"
+        )
     if limits["pattern"] and not re.fullmatch(limits["pattern"], value):
-        raise ConfigError(f"{dotted} = {toml_value(value)}: must be letters, digits, '.', '_' or '-' only")
+        raise ConfigError(f"{dotted} = {shown(value)}: must be letters, digits, '.', '_' or '-' only")
     for limit, words, kept in (
         (limits["least"], "at least", operator.ge),
         (limits["above"], "above", operator.gt),
@@ -360,19 +397,40 @@ def checked_item(dotted: str, k: int, kind: str, declared: str, item: Any) -> An
     if declared in ("Any", "tuple[float, ...]"):
         return number(f"{dotted}[{k}]", item)
     if declared == "tuple[str, ...]" and isinstance(item, str):
+        check_content(f"{dotted}[{k}]", item)
         return item
     pair = isinstance(item, list | tuple) and len(item) == 2 and all(type(part) is int and part > 0 for part in item)
     if declared.startswith("tuple[tuple") and pair:
         return tuple(item)
-    raise ConfigError(f"{dotted}[{k}] = {toml_value(item)}: the key takes {kind}")
+    raise ConfigError(f"{dotted}[{k}] = {shown(item)}: the key takes {kind}")
+
+
+def check_content(dotted: str, value: Any, depth: int = 0) -> None:
+    """A string must be text of bounded length; a table must hold such strings, numbers, lists and tables."""
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT or any("\ud800" <= c <= "\udfff" for c in value):
+            raise ConfigError(f"{dotted} = {shown(value)}: must be at most {LONGEST_TEXT} characters of Unicode")
+    elif depth > MOST_DEPTH or not isinstance(value, bool | int | float | list | dict):
+        raise ConfigError(f"{dotted} = {shown(value)}: must be strings, numbers, lists and tables, not too deep")
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigError(f"{dotted} = {shown(value)}: must be below 2**63")
+    elif isinstance(value, float):
+        number(dotted, value)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            check_content(dotted, str(name), depth + 1)
+            check_content(f"{dotted}.{plain(str(name))}", item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            check_content(dotted, item, depth + 1)
 
 
 def number(dotted: str, value: Any) -> float:
     """The value as a finite float, or a ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{dotted} = {toml_value(value)}: must be a number")
+        raise ConfigError(f"{dotted} = {shown(value)}: must be a number")
     if not abs(value) <= sys.float_info.max:
-        raise ConfigError(f"{dotted} = {value}: must be a finite number")
+        raise ConfigError(f"{dotted} = {shown(value)}: must be a finite number")
     return float(value)
 
 
@@ -380,21 +438,7 @@ def nearest(
     word: str, known: Mapping[str, Any] | tuple[str, ...] | list[str], listing: str = "fedmpi config explain"
 ) -> str:
     """'; did you mean …?', with the command that lists the alternatives."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word[:100], list(known), n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"
     return f"; `{listing}` lists them all" if listing else ""
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{toml_value(str(k))} = {toml_value(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    return repr(value)

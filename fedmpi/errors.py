@@ -27,5 +27,11 @@ class RecordError(FedmpiError):
     exit_code = 2
 
 
+class Stopped(FedmpiError):
+    """A signal asked the job to end; it has left a checkpoint to go on from."""
+
+    exit_code = 3
+
+
 class Diverged(FedmpiError):
     """An update that is not finite, under server.on_nonfinite = "stop"."""

@@ -1,9 +1,14 @@
-"""The round loop: Algorithm 1 of [FVKL], as the server runs it and as a worker takes part in it."""
+"""The round loop: Algorithm 1 of [FVKL], as the server runs it and as a worker takes part in it.
+
+A round counts whole or not at all: until its last lines nothing of the federation has changed, so that one which a
+signal or a lost rank breaks off can be done over.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,7 @@ from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.errors import Diverged
+from fedmpi.record.checkpoint import Checkpoint, State, write_checkpoint
 from fedmpi.rng import stream
 from fedmpi.sampling import Cohort, Scheme
 from fedmpi.server import ExactSum, magnitude
@@ -42,20 +48,32 @@ class Federation:
     ) -> None:
         """number: which of the job's runs this is."""
         self.config, self.world, self.scheme, self.number = config, world, scheme, number
-        self.theta, self.t = theta, 0
+        self.theta, self.next_theta, self.t = theta, np.empty_like(theta), 0
         self.total = ExactSum(len(theta))
         self.updates: dict[int, NDArray[np.float32]] = {}
         self.link, self.books, self.on_round = link, books, on_round
+        self.left: State = {}
 
     def begin(self) -> None:
         """Evaluate and keep θ⁰, as asked."""
-        if self.config.eval.every:
-            self.books.write_evaluation(self.evaluate())
+        if self.t == 0 and self.config.eval.every:
+            self.books.write_evaluation(self.evaluate(self.theta))
         self.keep_theta()
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go on where a checkpoint was written."""
+        self.theta[:], self.t = checkpoint.theta, checkpoint.t
+        self.scheme.restore(checkpoint.scheme)
+        self.left = checkpoint.left
 
     def round(self, t: int) -> None:
         """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
+        with undone_if_broken(self.scheme):
+            self._round(t)
+
+    def _round(self, t: int) -> None:
         self.compare_clocks()
+        self.exchange_left()
         line = Timeline(self.world.now, self.world.now())
         self.link.begin(t, self.number, self.config.run.seed)
         rng = stream(self.config.run.seed, "sampling", t)
@@ -69,23 +87,23 @@ class Federation:
         if not answers:
             self.link.send_theta(self.theta)
         with line.during("record"):  # the previous round, while the clients train for this one
-            self.books.write()
+            self.settle()
         seen = self.link.collect(self.total, self.keep_update if self.scheme.observes else None)
 
         with line.during("aggregate"):
             rejected = self.reject(cohort, seen)
-            update_norm = self.total.apply(self.theta, self.config.server.eta_g)
-            self.show_updates(cohort)
-        self.t = t + 1
-        self.keep_theta()
+            update_norm = self.total.apply(self.theta, self.config.server.eta_g, out=self.next_theta)
         with line.during("evaluate"):
-            evaluation = self.evaluate() if self.evaluation_is_due() else None
+            evaluation = self.evaluate(self.next_theta, t + 1) if self.evaluation_is_due(t + 1) else None
+
+        self.theta, self.next_theta, self.t = self.next_theta, self.theta, t + 1
+        self.show_updates(cohort)
+        self.keep_theta()
 
         sizes, scheme = (self.theta.nbytes, self.link.packing.size), self.scheme
         ledger = Ledger(*sizes, asked, len(cohort), scheme.scalars_per_client, scheme.probe == "norm")
         outcome = Outcome(t, cohort, seen, update_norm, rejected, ledger, evaluation, line, self.world.now())
         self.books.enter(outcome)
-        self.on_round(outcome)
         if not math.isfinite(update_norm) or not np.isfinite(self.theta).all():
             raise Diverged(f"θ is not finite after round {t}: lower client.eta_l or server.eta_g")
 
@@ -100,9 +118,40 @@ class Federation:
             norms[~np.isfinite(norms)] = 0.0
         return asked, {"norms": norms}
 
+    def settle(self) -> None:
+        """Write down the rounds that are done, tell of them, and checkpoint when that is due."""
+        for outcome in self.books.write():
+            self.on_round(outcome)
+        if self.checkpoint_is_due():
+            self.checkpoint()
+
+    def checkpoint_is_due(self) -> bool:
+        every = self.config.run.checkpoint_every
+        return every > 0 and self.t > 0 and self.t % every == 0
+
+    def checkpoint(self) -> None:
+        """Leave what is needed to go on from θᵗ; the rounds before it are recorded already."""
+        self.books.record.sync()
+        now = Checkpoint(self.config, self.t, self.theta, self.scheme.state(), self.left)
+        write_checkpoint(self.books.record.path, now)
+        self.left = {}
+
+    def remembers(self) -> bool:
+        """Whether more than θ and t decides how the run goes on."""
+        return bool(self.scheme.state()) or self.link.packing.feedback
+
+    def exchange_left(self, at_end: bool = False) -> None:
+        """Where compression leaves something for later: give the clients what a checkpoint has kept of it, and have
+        it here when the next checkpoint is due."""
+        if not self.link.packing.feedback:
+            return
+        if self.left:
+            self.link.give_left(self.number, self.left)
+        self.left = self.link.gather_left(self.number) if at_end or self.checkpoint_is_due() else {}
+
     def compare_clocks(self) -> None:
-        """Measure the workers' clocks every comm.sync_every rounds; one run of a job does it for all."""
-        if self.number == 0 and self.t % self.config.comm.sync_every == 0:
+        """Measure the workers' clocks at first and every comm.sync_every rounds; one run of a job does it for all."""
+        if not self.link.clocks.measured or (self.number == 0 and self.t % self.config.comm.sync_every == 0):
             self.link.compare_clocks()
 
     def keep_update(self, client: int, delta: NDArray[np.float32]) -> None:
@@ -127,17 +176,29 @@ class Federation:
             raise Diverged(f"round {seen.t}: the updates together are out of range; lower client.eta_l")
         return len(bad)
 
-    def evaluate(self) -> Evaluation:
-        return Evaluation(self.t, self.scheme.p, self.link.evaluate(self.theta))
+    def evaluate(self, theta: NDArray[np.float32], t: int = 0) -> Evaluation:
+        return Evaluation(t, self.scheme.p, self.link.evaluate(theta))
 
-    def evaluation_is_due(self) -> bool:
+    def evaluation_is_due(self, t: int) -> bool:
         every = self.config.eval.every
-        return every > 0 and (self.t % every == 0 or self.t == self.config.run.T)
+        return every > 0 and (t % every == 0 or t == self.config.run.T)
 
     def keep_theta(self) -> None:
         every = self.config.record.theta_every
         if every and self.t % every == 0:
-            self.books.record.keep_theta(self.theta, self.t)
+            self.books.keep_theta(self.theta, self.t)
+
+
+@contextmanager
+def undone_if_broken(scheme: Scheme) -> Iterator[None]:
+    """Give a scheme whose draws change it back what it was, if what follows does not come to its end."""
+    before = {name: np.array(array) for name, array in scheme.state().items()} if scheme.draws_change_state else None
+    try:
+        yield
+    except BaseException:
+        if before is not None:
+            scheme.restore(before)
+        raise
 
 
 def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
@@ -148,9 +209,13 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
         if order.theta_copies:
             host.receive(link.receive_theta(order), order.seed)
         if order.kind == Kind.EVALUATE:
-            link.send_evaluation(host.evaluate(mine))
+            link.send_evaluation(host.evaluate(mine, link.progress))
         elif order.kind == Kind.CLOCK:
             link.compare_clocks(order.t)
+        elif order.kind == Kind.GIVE_LEFT:
+            link.give_left(order)
+        elif order.kind == Kind.TAKE_LEFT:
+            link.take_left(order)
         elif order.kind == Kind.TRAIN:
             link.begin(order)
             for i, omega in zip(clients, order.omega.tolist(), strict=True):
@@ -158,7 +223,7 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
             held.clear()
             link.report()
         else:
-            link.answer(host.probe(order.kind == Kind.PROBE_NORM, clients, order.t, held))
+            link.answer(host.probe(order.kind == Kind.PROBE_NORM, clients, order.t, held, link.progress))
             link.compute += sum(training.seconds for training, _ in held.values())
     link.leave()
 

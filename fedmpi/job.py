@@ -4,55 +4,32 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedmpi.books import Books, Outcome
-from fedmpi.client import Host
-from fedmpi.comm.placement import static_placement
+from fedmpi.books import Outcome
 from fedmpi.comm.server_link import ServerLink
 from fedmpi.comm.worker_link import WorkerLink
-from fedmpi.comm.world import World, connect, library_version
+from fedmpi.comm.world import World, connect
 from fedmpi.config import Config
-from fedmpi.data import Dataset, importances, load_dataset
-from fedmpi.errors import ConfigError, FedmpiError
+from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.federation import Federation, work
-from fedmpi.models import make_model
-from fedmpi.network import VirtualNetwork
-from fedmpi.record import RecordWriter, refuse_existing
-from fedmpi.sampling import SCHEMES, Scheme, make_scheme
+from fedmpi.record import remove_checkpoint
+from fedmpi.record.schema import DONE, FAILED, STOPPED
+from fedmpi.setup import AS_CONFIGURED, Cast, Plan, Setup, prepare
+
+# How long mpirun is given to pass on the last sentence: it may drop what it has not read when a job is aborted.
+FORWARD_SECONDS = 0.3
 
 OnRound = Callable[[Outcome], None]
-
-
-class Cast:
-    """Who plays in a job: data, schemes, θ⁰ and the clients' host, all as configured. `replay` has another cast."""
-
-    def dataset(self, config: Config) -> Dataset:
-        return load_dataset(config)
-
-    def scheme(self, config: Config, dataset: Dataset) -> Scheme:
-        return configured_scheme(config, dataset)
-
-    def theta(self, config: Config) -> NDArray[np.float32]:
-        theta: NDArray[np.float32] = make_model(config).theta.cpu().numpy().copy()
-        return theta
-
-    def host(self, config: Config, dataset: Dataset) -> Host:
-        return Host(config, dataset)
-
-    def home(self, schemes: Sequence[Scheme], workers: Sequence[int]) -> NDArray[np.int32]:
-        """Which rank hosts which client: (n,) int32."""
-        return static_placement(np.mean([scheme.inclusion() for scheme in schemes], axis=0), workers)
-
-
-AS_CONFIGURED = Cast()
 
 
 def silent(outcome: Outcome) -> None:
@@ -64,6 +41,7 @@ def run(
     out: str | Path | None = None,
     *,
     force: bool = False,
+    resume: bool = False,
     debug: bool = False,
     on_round: OnRound = silent,
     world: World | None = None,
@@ -71,12 +49,13 @@ def run(
     """**Collective.** The path of the record of one run of `config`.
 
     In one process, or under mpirun with every rank calling it; rank 0's config counts. `out` defaults to
-    `<run.name>.h5`. `on_round` is called on rank 0 after each round.
+    `<run.name>.h5`. With `resume`, what an earlier job has left there is continued. `on_round` is called on rank 0
+    after each round.
     """
     world = world or connect()
     config = Config.from_toml(world.first(config.to_toml))
     path = Path(out or f"{config.run.name}.h5")
-    together([config], [path], world, force=force, debug=debug, on_round=on_round)
+    together([config], [path], world, force=force, resume=resume, debug=debug, on_round=on_round)
     return path
 
 
@@ -86,6 +65,7 @@ def together(
     world: World,
     *,
     force: bool = False,
+    resume: bool = False,
     debug: bool = False,
     on_round: OnRound = silent,
     attributes: dict[str, str] | None = None,
@@ -95,141 +75,191 @@ def together(
 
     They may differ in run.name, run.seed and [sampling] only: clients, data and model are the same for all.
     """
-    if not world.is_server:
-        take_part(world, configs[0], debug, cast)
-        return
-    torch.set_num_threads(configs[0].client.threads)
-    hosts = world.gather_text(platform.node())
-    with world.leading():
-        setup = prepare(configs, paths, force, hosts, world, attributes or {}, cast)
-    lead(setup, configs, world, debug, on_round, cast)
+    plan = Plan(configs, paths, force, resume, attributes or {}, cast)
+    with world.vigil.signals.heeded(), ending_all(world, debug):
+        hosts = world.vigil.meet(platform.node(), configs[0].comm.timeout)
+        if not world.is_server:
+            world.follow()
+            take_part(world, configs[0], cast)
+            return
+        torch.set_num_threads(configs[0].client.threads)
+        with world.leading():
+            setup = prepare(plan, hosts, world)
+        Job(setup, world, on_round, cast).play()
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What the server knows before the first round: what all runs share, and each one's scheme, θ⁰ and books."""
-
-    dataset: Dataset
-    home: NDArray[np.int32]
-    schemes: list[Scheme]
-    thetas: list[NDArray[np.float32]]
-    books: list[Books]
-
-
-def lead(setup: Setup, configs: Sequence[Config], world: World, debug: bool, on_round: OnRound, cast: Cast) -> None:
-    """Be the server."""
-    runs: list[Federation] = []
+@contextmanager
+def ending_all(world: World, debug: bool) -> Iterator[None]:
+    """Let an error that hits one rank end them all, with one sentence; not one that all ranks know of anyway."""
     try:
-        world.share(setup.home)
-        config, workers = configs[0], world.workers(configs[0].server.hosts_clients)
-        host = cast.host(config, setup.dataset) if 0 in workers else None
-        link = ServerLink(world, setup.home, workers, len(setup.thetas[0]), config.comm, host)
-        parts = zip(configs, setup.schemes, setup.thetas, setup.books, strict=True)
-        for number, (config, scheme, theta, books) in enumerate(parts):
-            runs.append(Federation(config, world, scheme, theta, link, books, on_round, number))
-            runs[-1].begin()
-        for t in range(config.run.T):
-            for federation in runs:
-                federation.round(t)
-        offsets = link.compare_clocks()
-        for books in setup.books:
-            books.write_clocks(offsets)
-        link.stop()
-        close(setup, runs)
+        yield
     except BaseException as error:
-        sentence = describe(error)
-        close(setup, runs, sentence)
-        if world.size > 1:
-            if debug:
-                traceback.print_exc()
-            print(f"fedmpi: {sentence}", file=sys.stderr, flush=True)
-            world.abort(getattr(error, "exit_code", 1))
+        if world.size == 1 or world.knows(error):
+            raise
+        if debug:
+            traceback.print_exc()
+        if not world.is_server:
+            world.report_failure(describe(error))
+        print(f"fedmpi: {describe(error)}", file=sys.stderr, flush=True)
+        time.sleep(FORWARD_SECONDS)
+        world.abort(getattr(error, "exit_code", 1))
         raise
 
 
-def take_part(world: World, config: Config, debug: bool, cast: Cast) -> None:
-    """Be a worker."""
-    world.gather_text(platform.node())
-    world.follow()
-    try:
-        dataset = cast.dataset(config)
-        home = np.empty(len(dataset.n_samples), np.int32)
-        world.share(home)
-        mine = np.flatnonzero(home == world.rank).tolist()
-        host = cast.host(config, dataset)
-        work(host, WorkerLink(world, len(host.theta), config.comm), mine)
-    except BaseException as error:
-        if debug:
-            traceback.print_exc()
-        world.report_failure(f"rank {world.rank}, {describe(error)}")
+class Job:
+    """The server's side of a job: its runs, whose rounds take turns, over one link to the workers."""
+
+    def __init__(self, setup: Setup, world: World, on_round: OnRound, cast: Cast) -> None:
+        self.setup, self.world, self.on_round, self.cast = setup, world, on_round, cast
+        self.config, self.home = setup.parts[0].config, setup.home
+        self.runs: list[Federation] = []
+        # Who was lost, since when, until the others go on.
+        self.lost: dict[int, tuple[str, float]] = {}
+        # Kept: when ranks are lost, MPI may still write to what they hold.
+        self.dead_links: list[ServerLink] = []
+
+    def play(self) -> None:
+        """All rounds of all runs; every record is closed, whatever happens."""
+        try:
+            self.begin()
+            for t in range(self.config.run.T):
+                for federation in self.runs:
+                    if federation.t == t:
+                        self.surely(partial(federation.round, t))
+            self.surely(self.finish)
+        except Exception as error:
+            told = self.close(STOPPED if isinstance(error, Stopped) else FAILED, describe(error))
+            if not isinstance(error, FedmpiError):
+                raise FedmpiError(told) from error
+            error.args = (told,)
+            raise
+        self.close(DONE)
+        self.dismiss()
+
+    def begin(self) -> None:
+        """Meet the workers, and begin every run or go on with it."""
+        self.link = self.new_link()
+        for number, part in enumerate(self.setup.parts):
+            run = Federation(
+                part.config, self.world, part.scheme, part.theta, self.link, part.books, self.on_round, number
+            )
+            self.runs.append(run)
+            if part.start:
+                run.resume(part.start)
+            if part.resumed:
+                part.books.note(run.t, self.world.now(), "resumed", f"from round {run.t} on {self.world.size} ranks")
+        self.surely(lambda: self.world.share(self.home), again=False)
+        for run in self.runs:
+            self.surely(run.begin)
+
+    def new_link(self) -> ServerLink:
+        workers = self.world.workers(self.config.server.hosts_clients)
+        host = self.cast.host(self.config, self.setup.dataset) if 0 in workers else None
+        return ServerLink(self.world, self.home, workers, len(self.setup.parts[0].theta), self.config.comm, host)
+
+    def finish(self) -> None:
+        """Write the last rounds, and compare clocks a last time."""
+        offsets = self.link.compare_clocks()
+        for run in self.runs:
+            run.settle()
+            run.books.write_clocks(offsets)
+            run.exchange_left(at_end=True)
+
+    def dismiss(self) -> None:
+        """Send the workers home. All is written: a rank that is lost now is no loss."""
+        try:
+            self.link.stop()
+        except BaseException as error:
+            if not self.world.vigil.loses_rank(error):
+                raise
+
+    def surely(self, step: Callable[[], object], again: bool = True) -> None:
+        """Take a step of the job; if ranks are lost in it and the others are to go on, do so and take it again."""
+        steps = [step]
+        while steps:
+            try:
+                steps[0]()
+                del steps[0]
+            except Exception as error:
+                if self.config.run.on_rank_failure != "continue" or not self.world.vigil.loses_rank(error):
+                    raise
+                steps = [self.go_on, step] if again else [self.go_on]
+
+    def go_on(self) -> None:
+        """**Collective** among the ranks that are left: number them anew and share the lost ones' clients out.
+
+        If ranks are lost in here, too, it is begun again: what is noted about the losses is noted at its end.
+        """
+        began, named = self.world.now(), self.world.vigil.names()
+        self.lost |= {rank: (named[rank], began) for rank in self.world.regroup()}
+        who = " and ".join(name for name, _ in self.lost.values())
+        if self.world.size == 1:
+            raise FedmpiError(f"no worker is left: lost {who}")
+        workers = self.world.workers(self.config.server.hosts_clients)
+        self.home = self.cast.home([part.scheme for part in self.setup.parts], workers)
+        self.dead_links.append(self.link)
+        self.link = self.new_link()
+        for run in self.runs:
+            run.settle()  # as the ranks were numbered
+            run.link, run.books.origin = self.link, self.world.origin
+        self.world.share(self.home)
+        self.link.compare_clocks()
+        now = self.world.now()
+        for run in self.runs:
+            run.books.write_homes(self.home)
+            for rank, (name, since) in self.lost.items():
+                run.books.note(run.t, now, "lost", name, rank, now - since)
+        self.lost.clear()
+        print(f"fedmpi: lost {who}; going on without", file=sys.stderr, flush=True)
+
+    def close(self, status: str, sentence: str = "") -> str:
+        """Close every record, with what there is to go on from; the sentence to end with."""
+        told, over = sentence, status == DONE
+        for number, part in enumerate(self.setup.parts):
+            try:
+                if number < len(self.runs):
+                    self.leave(self.runs[number], status, sentence)
+                else:
+                    part.books.record.close(status, sentence)
+            except Exception as error:  # what ended the run may keep its end from being written
+                told += f"; {describe(error)}" if describe(error) not in told else ""
+            part.lock.release()
+        if len(self.setup.parts) == 1:
+            return told if over else f"{told}; go on with `fedmpi run {self.setup.parts[0].books.record.path} --resume`"
+        return told if over else f"{told}; start the same command again to go on (compare: with --resume)"
+
+    def leave(self, run: Federation, status: str, sentence: str) -> None:
+        """Write the last rounds, θ and a checkpoint of a run, and close its record."""
+        record = run.books.record
+        if not record.broken:
+            run.books.write()
+            record.write_theta(run.theta, run.t)
+            if status == DONE and not run.remembers():
+                remove_checkpoint(record.path)
+            elif np.isfinite(run.theta).all() and (status == DONE or not self.link.packing.feedback):
+                run.checkpoint()
+        record.close(status, sentence)
 
 
-def prepare(
-    configs: Sequence[Config],
-    paths: Sequence[Path],
-    force: bool,
-    hosts: list[str],
-    world: World,
-    attributes: dict[str, str],
-    cast: Cast,
-) -> Setup:
-    """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
-    for path in paths:
-        refuse_existing(path, force)
-    dataset = cast.dataset(configs[0])
-    workers = world.workers(configs[0].server.hosts_clients)
-    schemes = [cast.scheme(config, dataset) for config in configs]
-    thetas = [cast.theta(config) for config in configs]
-    home = cast.home(schemes, workers)
-    devices = [configs[0].client.device if rank in workers else "" for rank in range(len(hosts))]
-    contents = {
-        "/clients/n_samples": dataset.n_samples,
-        "/clients/rank": home,
-        "/clients/name": [dataset.name(i).encode() for i in range(len(home))],
-        "/ranks/host": [host.encode() for host in hosts],
-        "/ranks/device": [device.encode() for device in devices],
-    }
-    facts = {
-        "mpi_library": library_version(),
-        "mpi_size": len(hosts),
-        "hosts": sorted(set(hosts)),
-        "devices": sorted(set(devices) - {""}),
-        **attributes,
-    }
-    sizes = {"n": len(home), "d": len(thetas[0]), "size": len(hosts)}
-    books = []
-    for config, path, scheme, theta in zip(configs, paths, schemes, thetas, strict=True):
-        own = {**contents, "/clients/p": scheme.p, "/model/theta": theta}
-        network = VirtualNetwork(config.network, len(home)) if config.network.enabled else None
-        books.append(Books(RecordWriter(path, config, sizes, own, facts, force), len(hosts), network))
-    return Setup(dataset, home, schemes, thetas, books)
-
-
-def configured_scheme(config: Config, dataset: Dataset) -> Scheme:
-    """The scheme of [sampling], with those of its keys that it knows."""
-    sampling = config.sampling
-    p = importances(config, dataset.n_samples)
-    sizes = dataset.n_samples if sampling.importance == "ratio" else None
-    known = SCHEMES[sampling.scheme].options if sampling.scheme in SCHEMES else ()
-    options = {name: getattr(sampling, name) for name in known}
-    if options.get("d") == 0:
-        del options["d"]
-    scheme = make_scheme(sampling.scheme, p=p, m=sampling.m, sizes=sizes, **options, **sampling.options)
-    if scheme.observes and config.comm.exchange != "per-client":
-        raise ConfigError(
-            f"comm.exchange = '{config.comm.exchange}': scheme '{sampling.scheme}' looks at every client's update; "
-            "use 'per-client'"
-        )
-    return scheme
-
-
-def close(setup: Setup, runs: Sequence[Federation], failure: str = "") -> None:
-    """Write what is known and close the records, with the reason if the job failed."""
-    for k, books in enumerate(setup.books):
-        books.write()
-        if k < len(runs):
-            books.record.write_theta(runs[k].theta, runs[k].t)
-        books.record.close(failure)
+def take_part(world: World, config: Config, cast: Cast) -> None:
+    """Be a worker, for as long as there is a server."""
+    dataset = cast.dataset(config)
+    host = cast.host(config, dataset)
+    # Both are kept: when ranks are lost, MPI may still write to them.
+    homes: list[NDArray[np.int32]] = []
+    links: list[WorkerLink] = []
+    while True:
+        try:
+            homes.append(np.empty(len(dataset.n_samples), np.int32))
+            world.share(homes[-1])
+            links.append(WorkerLink(world, len(host.theta), config.comm))
+            return work(host, links[-1], np.flatnonzero(homes[-1] == world.rank).tolist())
+        except BaseException as error:
+            if links and links[-1].dismissed:
+                return
+            if config.run.on_rank_failure != "continue" or not world.vigil.loses_rank(error):
+                raise
+        world.regroup()
 
 
 def describe(error: BaseException) -> str:

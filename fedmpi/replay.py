@@ -17,9 +17,10 @@ from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
 from fedmpi.errors import RecordError
-from fedmpi.job import Cast, OnRound, configured_scheme, silent, together
+from fedmpi.job import OnRound, silent, together
 from fedmpi.record import Record, open_record
 from fedmpi.sampling import SCHEMES, Cohort, Scheme
+from fedmpi.setup import Cast, configured_scheme
 
 
 def replay(

@@ -60,8 +60,8 @@ class ExactSum:
             np.multiply(real, quanta, out=real)
             np.add(total, to_whole(real), out=total)
 
-    def apply(self, theta: NDArray[np.float32], eta_g: float) -> float:
-        """θ ← θ + η_g Σ ω_i Δ_i in place   [FVKL, eq. (3)]; returns ‖θᵗ⁺¹ − θᵗ‖."""
+    def apply(self, theta: NDArray[np.float32], eta_g: float, out: NDArray[np.float32]) -> float:
+        """‖θᵗ⁺¹ − θᵗ‖, with θᵗ⁺¹ = θᵗ + η_g Σ ω_i Δ_i   [FVKL, eq. (3)] written into `out`, which may be θ itself."""
         step = np.float64(math.ldexp(eta_g, self.exponent - FRACTION_BITS))
         squares = 0.0
         for start in range(0, len(theta), CHUNK):
@@ -70,7 +70,7 @@ class ExactSum:
             np.multiply(total, step, out=real)
             squares += float(real @ real)
             np.add(real, piece, out=real)
-            piece[...] = real
+            out[start : start + CHUNK] = real
         return math.sqrt(squares)
 
 

@@ -17,9 +17,10 @@ from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.data import load_dataset
 from fedmpi.errors import ConfigError, RecordError
-from fedmpi.job import OnRound, configured_scheme, silent, together
+from fedmpi.job import OnRound, silent, together
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE
+from fedmpi.setup import configured_scheme
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Cell:
 
     configs: tuple[Config, ...]
     paths: tuple[Path, ...]
+    pair: tuple[Path, ...] = ()  # all records of the pair, if these are only some of them
 
 
 def paired(config: Config, schemes: Sequence[str], seed: int) -> list[Config]:
@@ -93,7 +95,7 @@ def pick(grid: Sequence[Cell], chosen: str) -> list[Cell]:
     picked = []
     for k, runs in json.loads(chosen).items():
         cell = grid[int(k)]
-        picked.append(Cell(tuple(cell.configs[j] for j in runs), tuple(cell.paths[j] for j in runs)))
+        picked.append(Cell(tuple(cell.configs[j] for j in runs), tuple(cell.paths[j] for j in runs), cell.paths))
     return picked
 
 
@@ -106,9 +108,22 @@ def is_finished(config: Config, path: Path) -> bool:
 
 
 def run_cell(cell: Cell, world: World, *, debug: bool = False, on_round: OnRound = silent) -> None:
-    """**Collective.** Run a cell's schemes together; their records carry one pair id."""
-    attributes = {"pair_id": secrets.token_hex(8)}
-    together(cell.configs, cell.paths, world, force=True, debug=debug, on_round=on_round, attributes=attributes)
+    """**Collective.** Run a cell's schemes together, or go on with those that were broken off; their records carry
+    one pair id."""
+    attributes = {"pair_id": known_pair(cell) or secrets.token_hex(8)}
+    runs = cell.configs, cell.paths, world
+    together(*runs, force=True, resume=True, debug=debug, on_round=on_round, attributes=attributes)
+
+
+def known_pair(cell: Cell) -> str:
+    """The pair id that an earlier job has given to a cell, if there was one."""
+    for path in cell.pair:
+        try:
+            with open_record(path) as record:
+                return str(record.attributes.get("pair_id", ""))
+        except RecordError:
+            continue
+    return ""
 
 
 def estimate(cell: Cell, workers: int) -> float:

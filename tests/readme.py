@@ -6,8 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-from fedmpi.config import declared_keys, toml_value
+from fedmpi.config import declared_keys
 from fedmpi.record.schema import SCHEMA
+from fedmpi.toml import toml_value
 
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
 

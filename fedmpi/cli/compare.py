@@ -13,10 +13,18 @@ import click
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="So many seeds, from run.seed.")
 @click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting.")
 @click.option("-o", "--output", metavar="DIR", default="compare", show_default=True, help="Where the records go.")
+@click.option("--resume", is_flag=True, help="Go on with records that exist; finished ones stay as they are.")
 @click.option("--force", is_flag=True, help="Replace records that exist.")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
 def compare(
-    source: str, schemes: str, seeds: int, overrides: tuple[str, ...], output: str, force: bool, debug: bool
+    source: str,
+    schemes: str,
+    seeds: int,
+    overrides: tuple[str, ...],
+    output: str,
+    resume: bool,
+    force: bool,
+    debug: bool,
 ) -> None:
     """Run several schemes in one job, round by round in turn.
 
@@ -32,19 +40,22 @@ def compare(
     grid = {"sweep.schemes": [name.strip() for name in schemes.split(",") if name.strip()], "sweep.seeds": seeds}
     config = Config.from_toml(world.first(lambda: load(source, overrides).replace(grid).to_toml()))
     from fedmpi.record import refuse_existing
-    from fedmpi.sweep import cells, run_cell
+    from fedmpi.sweep import cells, missing, pick, run_cell
 
     work = cells(config, Path(output))
     paths = [path for cell in work for path in cell.paths]
 
     def check_outputs() -> str:
         for path in paths:
-            refuse_existing(path, force)
-        return ""
+            if force:
+                path.unlink(missing_ok=True)
+            elif not resume:
+                refuse_existing(path, force)
+        return missing(work)
 
-    world.first(check_outputs)
+    left = pick(work, world.first(check_outputs))
     with Progress(config.run.T * len(paths), quiet=not world.is_server) as progress:
-        for cell in work:
+        for cell in left:
             run_cell(cell, world, debug=debug, on_round=progress.update)
     if world.is_server:
         from fedmpi.record import open_record

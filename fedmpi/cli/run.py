@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,25 +17,45 @@ if TYPE_CHECKING:
     "-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, such as run.T=50."
 )
 @click.option("-o", "--output", metavar="FILE", help="The record to write.  [default: <run.name>.h5]")
+@click.option("--resume", is_flag=True, help="Go on with the output if it exists, from its last checkpoint.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
-def run(source: str, overrides: tuple[str, ...], output: str | None, force: bool, debug: bool) -> None:
+def run(source: str, overrides: tuple[str, ...], output: str | None, resume: bool, force: bool, debug: bool) -> None:
     """Run one federation and record it.
 
     SOURCE is a preset's name (`fedmpi presets`), a TOML file, or a record to run again. Under mpirun, rank 0 is
     the server and the other ranks train the clients; alone, one process does both.
+
+    \b
+    fedmpi run RECORD --resume                  go on with a run that was broken off
+    fedmpi run RECORD --resume -s run.T=200     or with one that is done, to more rounds
     """
     from fedmpi.cli.progress import Progress
     from fedmpi.comm.world import connect
     from fedmpi.config import Config
+    from fedmpi.errors import ConfigError
+    from fedmpi.record import find_past, is_record
 
     world = connect()
+    if resume and force:
+        raise ConfigError("--resume goes on with a record, --force replaces it: choose one")
     config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
+
+    def is_over() -> str:
+        past = find_past(path, config) if resume else None
+        return "yes" if past and past.reaches(config) else ""
+
+    if world.first(is_over):
+        if world.is_server:
+            click.echo(f"{path} is done: all {config.run.T} rounds; -s run.T=… extends it")
+        return
     # Torch takes seconds to import: a mistake in the settings is answered before.
     from fedmpi.job import run as run_federation
 
     with Progress(config.run.T, quiet=not world.is_server) as progress:
-        path = run_federation(config, output, force=force, debug=debug, on_round=progress.update, world=world)
+        how = {"force": force, "resume": resume, "debug": debug}
+        run_federation(config, path, **how, on_round=progress.update, world=world)
     if world.is_server:
         click.echo(f"record: {path}")
 

@@ -17,8 +17,8 @@ import click
 def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: str, listing: bool, debug: bool) -> None:
     """Run the grid of a [sweep] table.
 
-    Every point and seed of the grid runs its schemes as pairs, into one record each. Finished runs are skipped, so
-    the same command goes on after an interruption.
+    Every point and seed of the grid runs its schemes as pairs, into one record each. Finished runs are skipped and
+    broken ones resumed, so the same command goes on after an interruption.
     """
     from fedmpi.cli.progress import Progress
     from fedmpi.cli.run import load

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedmpi.errors import ConfigError
+from fedmpi.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from fedmpi.sampling.law import Floats, Ints
     from fedmpi.theory import Problem, Recommendation, Survey
     from fedmpi.theory.recommend import Row
+
+MOST_CLIENTS = 10**7
+# Constants beyond this have no square, or none that means anything.
+LARGEST = 1e30
+MOST_BYTES = 32 << 20
 
 FROM_PRESET = {
     "K": "client.K",
@@ -30,8 +37,8 @@ FROM_PRESET = {
               help="Importances: 1/n; n_i/M with log-normal sizes; Dirichlet(A); or a file of numbers, one "
               "per client (whole numbers are taken as sizes).")  # fmt: skip
 @click.option("-n", default=80, show_default=True, help="Clients, unless a file or preset says.")
-@click.option("-m", type=int, help="Clients drawn per round.  [default: the preset's, else n/2]")
-@click.option("--seed", default=0, show_default=True, help="Seed of ratio and dirichlet.")
+@click.option("-m", type=click.IntRange(1, 10**7), help="Clients drawn per round.  [default: the preset's, else n/2]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of ratio and dirichlet.")
 @click.option("--preset", metavar="NAME|FILE", help="Take p, m and the steps from a config and its data.")
 @click.option("--theta-bytes", default=542_800, show_default=True, help="|θ| in bytes.")
 @click.option("--L", "L", default=1.0, show_default=True, help="Smoothness of the local losses.")
@@ -41,7 +48,7 @@ FROM_PRESET = {
 @click.option("--gap", default=1.0, show_default=True, help="L(θ⁰) − L(θ*).")
 @click.option("--eta-l", default=0.01, show_default=True, help="Local step size.")
 @click.option("--eta-g", default=1.0, show_default=True, help="Server step size.")
-@click.option("-K", "K", default=10, show_default=True, help="Local steps.")
+@click.option("-K", "K", type=click.IntRange(1, 10**7), default=10, show_default=True, help="Local steps.")
 @click.option("-T", "T", default=1000, show_default=True, help="Rounds.")
 @click.option("--mu", default=0.0, show_default=True, help="FedProx's μ (client.mu); 0 is SGD.")
 @click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path),
@@ -71,6 +78,9 @@ def theory(
     else:
         p, sizes = importances(source, n, seed)
     m = max(1, p.size // 2) if m is None else m
+    for name, value in constants.items():
+        if not abs(value) <= LARGEST:
+            raise ConfigError(f"{name} = {value}: must be a number of at most {LARGEST:g}")
     problem = Problem(**constants)
     table = survey(p, m, problem, sizes=sizes, theta_bytes=theta_bytes)
     advice = recommend(p, m, table)
@@ -103,8 +113,8 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
     """(p, sizes) of --p; sizes are None where p is not a ratio of whole numbers."""
     import numpy as np
 
-    if n < 1:
-        raise ConfigError(f"-n {n}: must be at least 1")
+    if not 1 <= n <= MOST_CLIENTS:
+        raise ConfigError(f"-n {n}: must be at least 1 and at most {MOST_CLIENTS}")
     rng = np.random.default_rng(seed)
     if source == "uniform":
         sizes = np.ones(n, dtype=np.int64)
@@ -116,7 +126,7 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
         given = numbers_in(Path(source))
         if abs(given.sum() - 1) <= 1e-9 and given.size > 1:
             return given, None
-        if (given != np.floor(given)).any() or (given < 0).any() or given.sum() == 0:
+        if (given != np.floor(given)).any() or (given < 0).any() or not 0 < given.sum() < 2**53:
             raise ConfigError(
                 f"--p {source}: its numbers sum to {given.sum():.12g}; give importances that sum to 1, "
                 "or whole numbers as sizes"
@@ -141,14 +151,30 @@ def numbers_in(file: Path) -> Floats:
     """The numbers in a .npy file or a text file (white space or commas between them), shape (n,)."""
     import numpy as np
 
-    if not file.is_file():
-        raise ConfigError(f"--p {file}: no such file, and not one of uniform, ratio, dirichlet:A")
+    from fedmpi.data.archive import read_file
+
+    try:
+        content = read_file(file, MOST_BYTES)
+    except DataError as error:
+        raise ConfigError(f"--p {error}, and not one of uniform, ratio, dirichlet:A") from None
     try:
         if file.suffix == ".npy":
-            return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64).ravel()
-        return np.array(file.read_text().replace(",", " ").split(), dtype=np.float64)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--p {file}: not a list of numbers ({error})") from error
+            return npy_numbers(content)
+        return np.array(content.decode().replace(",", " ").split(), dtype=np.float64)
+    except (ValueError, LookupError, TypeError, SyntaxError, RecursionError, MemoryError, TokenError) as error:
+        raise ConfigError(f"--p {file}: not a list of numbers ({str(error).partition(chr(10))[0]})") from None
+
+
+def npy_numbers(content: bytes) -> Floats:
+    """The numbers that follow the header of a .npy file, whatever shape it claims they have."""
+    import numpy as np
+
+    stream = io.BytesIO(content)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    _, _, kind = readers[np.lib.format.read_magic(stream)](stream)
+    if kind.kind not in "iuf":
+        raise ValueError(f"they are {kind}")
+    return np.frombuffer(content, kind, offset=stream.tell()).astype(np.float64)
 
 
 def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> list[str]:

@@ -19,8 +19,9 @@ from fedmpi.client import Training
 from fedmpi.comm.orders import Kind, Order
 from fedmpi.comm.round import new_vector
 from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.worker_link import WorkerLink
-from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.comm.world import World
 from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
@@ -180,7 +181,7 @@ def server_path(name: str, link: ServerLink, theta: NDArray[np.float32], total: 
     cohort = Cohort(np.arange(n), np.ones(n))
 
     def down() -> None:
-        if not link.clocks.marks[-1]:
+        if not link.clocks.measured:
             link.compare_clocks()  # in the first turn, which does not count
         link.begin(0, 0, 0)
         link.call(0, cohort)

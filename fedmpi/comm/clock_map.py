@@ -49,6 +49,10 @@ class ClockMap:
         # (offset gained per second, how far that may be off) of every rank, from all its marks.
         self.rates = [(0.0, MAX_DRIFT)] * size
 
+    @property
+    def measured(self) -> bool:
+        return bool(self.marks[-1])
+
     def add(self, offsets: Offsets) -> None:
         """Take a measurement, later than those before."""
         for rank, marks in enumerate(self.marks):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedmpi.comm.clock_map import Offsets
-from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.world import World
 
 # Ping-pongs per rank and measurement: enough that some meet no other process in their way.
 ROUNDS = 100

@@ -18,6 +18,8 @@ class Kind(IntEnum):
     PROBE_NORM = 3  # train these clients, hold the updates, say their norms
     PROBE_LOSS = 4  # say these clients' losses at θᵗ
     CLOCK = 5  # answer the ping-pong that compares clocks
+    GIVE_LEFT = 6  # send what compression has left out of your clients' updates
+    TAKE_LEFT = 7  # have it back, of these clients
 
 
 HEAD = 7

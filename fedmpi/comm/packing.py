@@ -15,6 +15,8 @@ class Packing:
     def __init__(self, settings: Comm, d: int) -> None:
         self.codec = make_codec(settings, d)
         self.size = self.codec.size if self.codec else 4 * d
+        # Whether something of an update is left for the client's next one: state that a checkpoint must keep.
+        self.feedback = bool(self.codec and self.codec.feedback)
         self.compressors: dict[int, Compressor] = {}
         self.scratch = self.new_payload()
 
@@ -36,5 +38,12 @@ class Packing:
         if self.codec is None:
             return norm
         run, seed, t, client = key
-        compressor = self.compressors.setdefault(run, Compressor(self.codec))
-        return compressor.compress(delta, self.scratch if payload is None else payload, seed, t, client)
+        return self._compressor(run).compress(delta, self.scratch if payload is None else payload, seed, t, client)
+
+    def left(self, run: int) -> dict[int, NDArray[np.float32]]:
+        """What has been left out of each client's updates so far, to be read or replaced."""
+        return self._compressor(run).left
+
+    def _compressor(self, run: int) -> Compressor:
+        assert self.codec is not None
+        return self.compressors.setdefault(run, Compressor(self.codec))

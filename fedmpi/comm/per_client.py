@@ -17,7 +17,8 @@ from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
 from fedmpi.comm.round import CLIENT, ROW, SENT_NORM, Add, Round, Row, new_vector, read_row, write_row
-from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.world import World
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 

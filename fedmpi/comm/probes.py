@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.world import World
 
 SIZES = (8, 64, 512, 4 * 2**10, 32 * 2**10, 256 * 2**10, 2 * 2**20, 16 * 2**20, 64 * 2**20)
 MOST_ECHOES = 200

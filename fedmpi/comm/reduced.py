@@ -7,7 +7,6 @@ server adds the updates itself, whatever order MPI reduces in.
 from __future__ import annotations
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
@@ -15,7 +14,8 @@ from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
 from fedmpi.comm.round import ROW, Add, Round, Row, new_vector, read_row, write_row
-from fedmpi.comm.world import SERVER, World
+from fedmpi.comm.tree import add_up
+from fedmpi.comm.world import World
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
@@ -27,8 +27,9 @@ class ReducedInbox:
     due = 0
     flowing = False
 
-    def __init__(self, world: World, clocks: ClockMap) -> None:
+    def __init__(self, world: World, d: int, clocks: ClockMap) -> None:
         self.world, self.clocks = world, clocks
+        self.scratch = np.empty(d, np.int64)
 
     def begin(self, expected: int) -> None:
         pass
@@ -39,8 +40,7 @@ class ReducedInbox:
     def finish(self, total: ExactSum, seen: Round) -> None:
         if not seen.reports:
             return
-        request = self.world.comm.Ireduce(MPI.IN_PLACE, total.total, op=MPI.SUM, root=SERVER)
-        self.world.wait_for(request, flowing=True)
+        add_up(self.world, total.total, self.scratch)
         arrived = self.world.now()
         # Until the last worker has its sum ready, the others wait for it: only then is the total on its way.
         seen.up = [(min(arrived, max(report.done for report in seen.reports)), arrived)]
@@ -55,6 +55,7 @@ class ReducedOutbox:
     def __init__(self, world: World, d: int, settings: Comm) -> None:
         self.world, self.packing = world, Packing(settings, d)
         self.sum = ExactSum(d)
+        self.scratch = np.empty(d, np.int64)
         self.delta = new_vector(d)
         self.trained: list[Row] = []
 
@@ -82,5 +83,4 @@ class ReducedOutbox:
         return np.array(self.trained).reshape(-1, ROW)
 
     def finish(self) -> None:
-        request = self.world.comm.Ireduce(self.sum.total, None, op=MPI.SUM, root=SERVER)
-        self.world.wait_for(request, flowing=True)
+        add_up(self.world, self.sum.total, self.scratch)

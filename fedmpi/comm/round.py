@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedmpi.client import Training
 from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
+from fedmpi.comm.packing import Packing
 from fedmpi.comm.phases import Interval
 from fedmpi.server import ExactSum
 
@@ -97,6 +98,8 @@ class Inbox(Protocol):
 
 class Outbox(Protocol):
     """A worker's end of an exchange."""
+
+    packing: Packing
 
     def begin(self, order: Order) -> None:
         """Start delivering for a TRAIN order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -17,7 +18,9 @@ from fedmpi.comm.packing import Packing
 from fedmpi.comm.per_client import PerClientInbox
 from fedmpi.comm.reduced import ReducedInbox
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
-from fedmpi.comm.world import SERVER, Rest, Tag, World
+from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.tree import broadcast
+from fedmpi.comm.world import Rest, World
 from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
@@ -41,7 +44,7 @@ class ServerLink:
         self.world, self.home, self.host, self.settings = world, home, host, settings
         self.remote = [rank for rank in workers if rank != SERVER]
         self.packing, self.clocks = Packing(settings, d), ClockMap(world.size)
-        self.inbox: Inbox = ReducedInbox(world, self.clocks)
+        self.inbox: Inbox = ReducedInbox(world, d, self.clocks)
         if settings.exchange == "per-client":
             self.inbox = PerClientInbox(world, d, len(self.remote), self.packing, self.clocks)
         self.delta = new_vector(d)
@@ -82,7 +85,8 @@ class ServerLink:
         self._send_theta(theta, shares)
         if SERVER in shares and self.host:
             own = clients[shares[SERVER]].tolist()
-            values[shares[SERVER]] = self.host.probe(kind == Kind.PROBE_NORM, own, self.round.t, self.held)
+            norms = kind == Kind.PROBE_NORM
+            values[shares[SERVER]] = self.host.probe(norms, own, self.round.t, self.held, self.world.attend)
         for request, share, answer in pending:
             self.world.wait_for(request)
             values[share] = answer
@@ -152,7 +156,7 @@ class ServerLink:
             elif moved:
                 rest.again()
             else:
-                self.world.raise_failures()
+                self.world.attend()
                 rest.flowing = self.inbox.flowing
                 rest()
         seen.reports = [read_report(rank, report, self.clocks) for _, rank, report in reports]
@@ -177,11 +181,45 @@ class ServerLink:
         self._broadcast(theta)
         if self.host:
             own = np.flatnonzero(self.home == SERVER)
-            results[own] = self.host.evaluate(own.tolist())
+            results[own] = self.host.evaluate(own.tolist(), self.world.attend)
         for request, places, rows in pending:
             self.world.wait_for(request)
             results[places] = rows
         return results
+
+    def gather_left(self, run: int) -> dict[str, NDArray[Any]]:
+        """What compression has left out of the clients' updates: `clients` (c,) int64 and `left` (c, d) float32."""
+        left = dict(self.packing.left(run))
+        for rank in self.remote:
+            self._order(rank, Order(Kind.GIVE_LEFT, run, theta_copies=0))
+            clients = self._hear_clients(rank)
+            for i in clients.tolist():
+                left[i] = np.empty(len(self.delta), np.float32)
+                self.world.wait_for(self.world.comm.Irecv(left[i], rank, Tag.LEFT), flowing=True)
+        self._settle()
+        rows = [left[i] for i in sorted(left)]
+        return {
+            "clients": np.array(sorted(left), np.int64),
+            "left": np.stack(rows) if rows else np.empty((0, len(self.delta)), np.float32),
+        }
+
+    def give_left(self, run: int, state: dict[str, NDArray[Any]]) -> None:
+        """Give back what `gather_left` returned, to the ranks that are the clients' homes now."""
+        rows = dict(zip(state["clients"].tolist(), state["left"], strict=True))
+        self.packing.left(run).update({i: row.copy() for i, row in rows.items() if self.home[i] == SERVER})
+        for rank in self.remote:
+            clients = np.array([i for i in rows if self.home[i] == rank], np.int64)
+            self._order(rank, Order(Kind.TAKE_LEFT, run, theta_copies=0, clients=clients, omega=np.zeros(len(clients))))
+            for i in clients.tolist():
+                self.world.wait_for(self.world.comm.Isend(rows[i], rank, Tag.LEFT), flowing=True)
+        self._settle()
+
+    def _hear_clients(self, rank: int) -> NDArray[np.int64]:
+        status = MPI.Status()
+        self.world.wait(lambda: self.world.comm.Iprobe(rank, Tag.LEFT, status))
+        clients = np.empty(status.Get_count(MPI.INT64_T), np.int64)
+        self.world.comm.Recv(clients, rank, Tag.LEFT)
+        return clients
 
     def stop(self) -> None:
         """Send every worker home."""
@@ -201,7 +239,7 @@ class ServerLink:
 
     def _broadcast(self, theta: NDArray[np.float32]) -> None:
         if self.remote:
-            self.world.wait_for(self.world.comm.Ibcast(theta, root=SERVER), flowing=True)
+            broadcast(self.world, theta)
         self._settle()
         if self.host:
             self.host.receive(theta, self.seed)
@@ -217,7 +255,12 @@ class ServerLink:
             training, delta = self.held[client]
         else:
             delta = self.delta
-            training = self.host.train(client, self.round.t, delta, lambda: self.inbox.poll(add))
+
+            def meanwhile() -> None:
+                self.inbox.poll(add)
+                self.world.attend()
+
+            training = self.host.train(client, self.round.t, delta, meanwhile)
         sent_norm = self.packing.pack(delta, training.norm, (self.run, self.seed, self.round.t, client))
         now = self.world.now()
         numbers = training.loss, training.norm, sent_norm, training.seconds

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from fedmpi.client import Training
 from fedmpi.comm import clocks
-from fedmpi.comm.orders import BROADCAST, Order
+from fedmpi.comm.orders import BROADCAST, Kind, Order
 from fedmpi.comm.per_client import PerClientOutbox
 from fedmpi.comm.reduced import ReducedOutbox
 from fedmpi.comm.round import Outbox, new_vector
-from fedmpi.comm.world import SERVER, Tag, World
+from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.tree import broadcast
+from fedmpi.comm.world import World
 from fedmpi.config import Comm
 
 
@@ -26,6 +28,8 @@ class WorkerLink:
             self.outbox = PerClientOutbox(world, d, settings)
         self.theta = new_vector(d)
         self.sent: list[MPI.Request] = []
+        # Whether the server has said STOP: whatever happens afterwards is no failure of the run.
+        self.dismissed = False
         self.held = world.now()
         self.compute = self.idle = self.send = 0.0
 
@@ -45,14 +49,16 @@ class WorkerLink:
         content = np.empty(status.Get_count(MPI.INT64_T), np.int64)
         message[0].Recv(content)
         self.idle += self.world.now() - began
-        return Order.decode(content)
+        order = Order.decode(content)
+        self.dismissed = order.kind == Kind.STOP
+        return order
 
     def receive_theta(self, order: Order) -> NDArray[np.float32]:
         """θᵗ, as it was sent after the order: (d,) float32."""
         began = self.world.now()
         comm = self.world.comm
         if order.theta_copies == BROADCAST:
-            self.world.wait_for(comm.Ibcast(self.theta, root=SERVER), flowing=True)
+            broadcast(self.world, self.theta)
         for _ in range(order.theta_copies):
             self.world.wait_for(comm.Irecv(self.theta, SERVER, Tag.THETA), flowing=True)
         self.held = self.world.now()
@@ -71,8 +77,9 @@ class WorkerLink:
         return slot
 
     def progress(self) -> None:
-        """To be called between SGD steps: lets MPI move what is on its way."""
+        """To be called between SGD steps: lets MPI move what is on its way, and shows that this rank is alive."""
         self.outbox.progress()
+        self.world.attend()
 
     def deliver(self, training: Training, omega: float) -> None:
         """Send off the update that was written into the slot."""
@@ -97,6 +104,21 @@ class WorkerLink:
         """(loss, accuracy) of this rank's clients: (len, 2)."""
         self._send(rows, Tag.EVALUATION)
         self.idle = 0.0
+
+    def give_left(self, order: Order) -> None:
+        """Send what compression has left out of this rank's clients' updates: who they are, then one message each."""
+        left = self.outbox.packing.left(order.run)
+        clients = np.array(sorted(left), np.int64)
+        for message in (clients, *(left[i] for i in clients.tolist())):
+            self.world.wait_for(self.world.comm.Isend(message, SERVER, Tag.LEFT), flowing=True)
+
+    def take_left(self, order: Order) -> None:
+        """Have it back, of these clients."""
+        left = self.outbox.packing.left(order.run)
+        left.clear()
+        for i in order.clients.tolist():
+            left[i] = np.empty(len(self.theta), np.float32)
+            self.world.wait_for(self.world.comm.Irecv(left[i], SERVER, Tag.LEFT), flowing=True)
 
     def leave(self) -> None:
         """Complete what is still on its way before this rank goes."""

@@ -1,4 +1,5 @@
-"""The ranks of a job: who is server, how a rank waits without burning its core, how a failure ends all of them."""
+"""The ranks of a job: who is server, how a rank waits without burning its core, how a failure ends all of them, or
+only those that it hit."""
 
 from __future__ import annotations
 
@@ -6,15 +7,17 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import IntEnum
+from typing import cast
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from fedmpi.comm.tags import SERVER
+from fedmpi.comm.tree import broadcast
+from fedmpi.comm.vigil import News, Vigil
 from fedmpi.errors import FedmpiError
 
-SERVER = 0
 # A waiting rank first yields, then sleeps between tests, twice as long each time up to the last of these.
 YIELDS = 50
 FIRST_SLEEP = 20e-6
@@ -23,20 +26,6 @@ LAST_SLEEP = 1e-3
 EAGER_SECONDS = 2e-3
 # How long a failing worker waits for the server to end the job before it does so itself.
 GRACE_SECONDS = 3.0
-
-
-class Tag(IntEnum):
-    """One tag per kind of message between the server and a worker."""
-
-    ORDER = 1
-    UPDATE = 2
-    REPORT = 3
-    EVALUATION = 4
-    FAILURE = 5
-    PROBE = 6
-    THETA = 7
-    CLOCK = 8
-    LINE = 9
 
 
 class Elsewhere(FedmpiError):
@@ -54,6 +43,10 @@ class World:
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
+        # Which rank each one had when the job began: they are numbered anew when some are lost.
+        self.origin = list(range(comm.size))
+        self.vigil = Vigil(self)
+        self.told: BaseException | None = None
         # Seconds added to this rank's clock: a test's way to be another host, whose clock is not ours.
         self.clock_shift = 0.0
 
@@ -84,6 +77,7 @@ class World:
             yield text
         except BaseException as error:
             self._tell(getattr(error, "exit_code", 1), "")
+            self.told = error
             raise
         self._tell(0, "".join(text))
 
@@ -94,16 +88,20 @@ class World:
             raise Elsewhere(code)
         return text
 
+    def knows(self, error: BaseException) -> bool:
+        """Whether all ranks have been told of this error, and end by themselves."""
+        return isinstance(error, Elsewhere) or error is self.told
+
     def _tell(self, code: int, text: str) -> None:
         encoded = np.frombuffer(text.encode(), np.uint8).copy()
-        self.wait_for(self.comm.Ibcast(np.array([code, len(encoded)], np.int64), root=SERVER))
-        self.wait_for(self.comm.Ibcast(encoded, root=SERVER))
+        broadcast(self, np.array([code, len(encoded)], np.int64))
+        broadcast(self, encoded)
 
     def _hear(self) -> tuple[int, str]:
         head = np.empty(2, np.int64)
-        self.wait_for(self.comm.Ibcast(head, root=SERVER))
+        broadcast(self, head)
         encoded = np.empty(head[1], np.uint8)
-        self.wait_for(self.comm.Ibcast(encoded, root=SERVER), flowing=True)
+        broadcast(self, encoded)
         return int(head[0]), encoded.tobytes().decode()
 
     def gather_text(self, text: str, width: int = 256) -> list[str]:
@@ -119,7 +117,7 @@ class World:
 
     def share(self, array: NDArray[np.int32]) -> None:
         """**Collective.** Fill `array` on every rank with rank 0's."""
-        self.comm.Bcast(array, root=SERVER)
+        broadcast(self, array)
 
     def now(self) -> float:
         """Seconds on this rank's clock: the host's monotonic one, which all its processes share.
@@ -129,28 +127,40 @@ class World:
         return time.monotonic() + self.clock_shift
 
     def wait(self, done: Callable[[], bool], flowing: bool = False) -> None:
-        """Return once `done()`; sleep in between, but hardly while data flows. The server also hears failures."""
+        """Return once `done()`; sleep in between, but hardly while data flows."""
+        if done():
+            return
         rest = Rest(flowing)
         while not done():
-            if self.is_server:
-                self.raise_failures()
+            self.attend()
             rest()
 
     def wait_for(self, request: MPI.Request, flowing: bool = False) -> None:
         self.wait(request.Test, flowing)
 
-    def raise_failures(self) -> None:
-        """On the server: raise what a worker has reported, if one has."""
-        status = MPI.Status()
-        if self.comm.Iprobe(MPI.ANY_SOURCE, Tag.FAILURE, status):
-            text = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            self.comm.Recv(text, status.source, Tag.FAILURE)
-            raise FedmpiError(text.tobytes().decode(errors="replace"))
+    def attend(self) -> None:
+        """To be called while waiting and between steps of work: notice what is wrong, here or elsewhere."""
+        self.vigil.attend()
+
+    def regroup(self) -> list[int]:
+        """**Collective** among the ranks that are left. Number them anew in the old order; the origins of those lost.
+
+        Requests on the old communicator never complete: whoever made them must keep what they point to.
+        """
+        before = self.origin
+        self.comm.Revoke()
+        left = cast(MPI.Intracomm, self.comm.Shrink())
+        kept = MPI.Group.Translate_ranks(left.group, list(range(left.size)), self.comm.group)
+        self.comm, self.rank, self.size = left, left.rank, left.size
+        self.origin = [before[rank] for rank in kept]
+        if self.vigil.places:
+            self.vigil.places = [self.vigil.places[rank] for rank in kept]
+        self.vigil.begin()
+        return sorted(set(before) - set(self.origin))
 
     def report_failure(self, sentence: str) -> None:
         """On a worker: tell the server why this rank cannot go on, then end the job if the server does not."""
-        text = np.frombuffer(sentence.encode(), np.uint8).copy()
-        request = self.comm.Isend(text, SERVER, Tag.FAILURE)
+        request = self.vigil.tell(News.FAILURE, sentence)
         deadline = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < deadline:
             request.Test()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedmpi.compression.codecs import Codec, Payload, Vector, largest
 from fedmpi.rng import stream
@@ -41,13 +40,3 @@ class Compressor:
         else:
             self.codec.decode(payload, delta)
         return math.sqrt(np.square(delta, dtype=np.float64).sum())
-
-    def state(self) -> dict[str, NDArray[np.generic]]:
-        """What a checkpoint must keep: `clients` (c,) int64, ascending, and their e_i, `left` (c, d) float32."""
-        clients = sorted(self.left)
-        left = np.stack([self.left[i] for i in clients]) if clients else np.empty((0, 0), np.float32)
-        return {"clients": np.array(clients, np.int64), "left": left}
-
-    def restore(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Takes back what `state` returned."""
-        self.left = {int(i): left.astype(np.float32) for i, left in zip(state["clients"], state["left"], strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ from typing import BinaryIO
 from fedmpi.errors import DataError
 
 MOST_MEMBERS = 1000
+# Headers that only name or describe the next member; Python takes the square of their length to read them.
+NAMING = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+LONGEST_NAMING = 1 << 13
 BLOCK = 1 << 20
 
 
@@ -27,7 +31,7 @@ def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> 
     try:
         with gzip.open(path, "rb") as unpacked:
             bounded = Bounded(unpacked, most_bytes, path)
-            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+            with tarfile.open(fileobj=bounded, mode="r|", tarinfo=Header) as archive:
                 for member in archive:
                     check_member(path, member, seen, most_bytes)
                     if not member.isfile() or not wanted(member.name):
@@ -40,8 +44,19 @@ def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> 
             # To the end, where gzip's own checksum stands.
             while bounded.read(BLOCK):
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, OSError, LookupError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from None
+
+
+class Header(tarfile.TarInfo):
+    """A member's header, refused before what it announces is read if that is not what archives of data have."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size < 0 or (header.type in NAMING and header.size > LONGEST_NAMING):
+            raise tarfile.ReadError(f"a header of {header.size} bytes")
+        return header
 
 
 def check_member(path: Path, member: tarfile.TarInfo, seen: set[str], most_bytes: int) -> None:
@@ -75,7 +90,7 @@ class Bounded(io.RawIOBase):
 
 def read_file(path: Path, most_bytes: int) -> bytes:
     """A file's content; refused if there is no such file or it is larger than `most_bytes`."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"{path}: no such file")
     try:
         with path.open("rb") as file:

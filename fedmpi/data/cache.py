@@ -39,7 +39,7 @@ def cached(name: str) -> Path:
 def in_cache(name: str) -> Path:
     """The file of a dataset, or a sentence that says how to get it."""
     path = cached(name)
-    if not path.is_file():
+    if not os.path.isfile(path):
         offline = "" if name == "cifar10" else ", or take data.name = 'synthetic-text', which needs no download"
         raise DataError(f"data.name = '{name}': not in the cache yet; run `{SOURCES[name]}`{offline}")
     return path

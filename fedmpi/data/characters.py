@@ -26,10 +26,8 @@ def encode(text: str) -> NDArray[np.uint8]:
     if text.isascii():
         numbers = ASCII[np.frombuffer(text.encode("ascii"), np.uint8)]
         return numbers
-    for foreign in set(text).difference(NUMBERS):
-        plain = PLAIN.get(foreign) or unicodedata.normalize("NFKD", foreign)[:1]
-        text = text.replace(foreign, plain if plain in NUMBERS else "?")
-    return encode(text)
+    plain = {foreign: PLAIN.get(foreign) or unicodedata.normalize("NFKD", foreign)[:1] for foreign in set(text)}
+    return encode(text.translate({ord(c): sign if sign in NUMBERS else "?" for c, sign in plain.items()}))
 
 
 def decode(numbers: NDArray[np.uint8]) -> str:

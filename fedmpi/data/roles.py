@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.data.characters import encode
-from fedmpi.data.store import write_store
+from fedmpi.data.store import names_array, write_store
 
 # role -> all it says
 Roles = dict[str, str]
@@ -22,13 +22,13 @@ def write_roles(path: Path, clients: Iterable[tuple[str, str, str]], provenance:
     plays, names, texts = [], [], []
     for play, name, text in clients:
         plays.append(play)
-        names.append(name.encode("utf-8"))
+        names.append(name)
         texts.append(encode(text))
     _, groups = np.unique(plays, return_inverse=True)
     arrays: dict[str, NDArray[Any]] = {
         "text": np.concatenate(texts),
         "offsets": np.cumsum([0, *map(len, texts)], dtype=np.int64),
-        "names": np.array(names, dtype=np.bytes_),
+        "names": names_array(names),
         "groups": groups.astype(np.int64),
     }
     write_store(path, "text", arrays, {**provenance, "created": now()})

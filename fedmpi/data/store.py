@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,14 @@ REQUIRED = {
 }
 OPTIONAL = dict.fromkeys(("train_starts", "train_ends", "test_starts", "test_ends"), ("i8", 1))
 PROVENANCE = ("source", "sha256", "created", "licence")
+# HDF5's signature, and the versions of its superblock from which on metadata has checksums.
+SIGNATURE, VERSIONS = b"\x89HDF\r\n\x1a\n", (b"\x02", b"\x03")
+LONGEST_NAME = 256
+
+
+def names_array(names: Iterable[str]) -> NDArray[np.bytes_]:
+    """The clients' names as an array of the store: each cut to 256 bytes, as the longest sets the room of all."""
+    return np.array([name.encode("utf-8", "replace")[:LONGEST_NAME] for name in names], dtype=np.bytes_)
 
 
 def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], provenance: Mapping[str, str]) -> None:
@@ -165,13 +173,16 @@ def identity(status: os.stat_result) -> tuple[int, ...]:
 @contextlib.contextmanager
 def open_store(path: Path, kind: str = "") -> Iterator[Store]:
     """The dataset file at a path, read-only; whatever is wrong with it is a DataError in one sentence."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"{path}: no such dataset file")
     try:
+        with path.open("rb") as raw:
+            if raw.read(len(SIGNATURE)) != SIGNATURE or raw.read(1) not in VERSIONS:
+                raise OSError("not an HDF5 file of the present format")
         # A cache on a read-only or lockless file system is fine: nobody changes a finished file.
         with h5py.File(path, "r", locking=False) as file:
             yield Store(path, file, kind)
-    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError) as error:
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path}: not a readable fedmpi dataset ({first_line(error)}); import it again") from None
 
 

@@ -8,6 +8,7 @@ not depend on who else was.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.config import Network
-from fedmpi.errors import ConfigError
+from fedmpi.data.archive import read_file
+from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
 
 QUANTITIES = ("latency", "down", "up", "speed")
 # Clients that a message names one by one.
 NAMED = 5
+MOST_BYTES = 256 << 20
 
 
 class Links:
@@ -59,19 +62,19 @@ def read_trace(name: str, n: int) -> NDArray[np.float64]:
     """
     table = np.full((n, len(QUANTITIES)), math.nan)
     try:
-        with Path(name).open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            columns = rows.fieldnames or []
-            missing = [column for column in ("client", *QUANTITIES) if column not in columns]
-            if missing:
-                raise wrong(name, f"has no column {', '.join(missing)}; its first line must name them")
-            for row in rows:
-                i, values = read_link(name, rows.line_num, row)
-                if i < n:
-                    if not math.isnan(table[i, 0]):
-                        raise wrong(name, f"line {rows.line_num}: client {i} has a row already")
-                    table[i] = values
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        content = io.BytesIO(read_file(Path(name), MOST_BYTES))
+        rows = csv.DictReader(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
+        columns = rows.fieldnames or []
+        missing = [column for column in ("client", *QUANTITIES) if column not in columns]
+        if missing:
+            raise wrong(name, f"has no column {', '.join(missing)}; its first line must name them")
+        for row in rows:
+            i, values = read_link(name, rows.line_num, row)
+            if i < n:
+                if not math.isnan(table[i, 0]):
+                    raise wrong(name, f"line {rows.line_num}: client {i} has a row already")
+                table[i] = values
+    except (DataError, UnicodeDecodeError, csv.Error) as error:
         raise wrong(name, f"cannot be read as a CSV file: {error}") from None
     absent = np.flatnonzero(np.isnan(table[:, 0]))
     if absent.size:

@@ -1,4 +1,7 @@
-"""The reader of records: finished, running or broken off, it shows the committed rounds and nothing else."""
+"""The reader of records: finished, running or broken off, it shows the committed rounds and nothing else.
+
+Whatever is wrong with a file is a RecordError of one sentence; no file makes it read more than the file's own size.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.config import Config
-from fedmpi.errors import RecordError
-from fedmpi.record.schema import FORMAT, FORMAT_VERSION
+from fedmpi.errors import ConfigError, RecordError
+from fedmpi.record import checks
+from fedmpi.record.opening import DAMAGE, first_line, is_record, open_file, read_attributes
+from fedmpi.record.schema import FORMAT, FORMAT_VERSION, TABLES
 
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+__all__ = ["Record", "is_record", "open_record"]
+
 PHASE_PREFIX = "time_"
 
 
@@ -30,38 +35,63 @@ class Record:
         self.path = Path(path)
         self.file = open_file(self.path)
         try:
-            self.rounds_done = int(self.file["/rounds_done"][()])
-            self.attributes = dict(self.file.attrs)
-        except Exception as error:
-            raise RecordError(f"{path}: not a whole fedmpi record ({error})") from None
+            self.attributes = read_attributes(self.path, self.file)
+            self.check_format()
+            self.rounds_done = self.number("/rounds_done")
+        except DAMAGE as error:
+            self.close()
+            raise RecordError(f"{path}: not a whole fedmpi record ({first_line(error)})") from None
+        except RecordError:
+            self.close()
+            raise
+
+    def check_format(self) -> None:
+        """The file must say that it is a record, of a format that this fedmpi reads."""
+        if self.attributes.get("format") != FORMAT:
+            raise RecordError(f"{self.path}: an HDF5 file, but not a fedmpi record")
+        version = str(self.attributes.get("format_version", ""))
+        if version.split(".")[0] != FORMAT_VERSION.split(".")[0]:
+            raise RecordError(
+                f"{self.path}: record format {version[:20]!r}, but this fedmpi reads {FORMAT_VERSION}: upgrade fedmpi"
+            )
 
     @cached_property
     def config(self) -> Config:
-        return Config.from_toml(str(self.attributes["config"]), origin=f"{self.path}: config")
+        text = self.attributes.get("config")
+        try:
+            return Config.from_toml(text if isinstance(text, str) else "config = 'missing'", origin="config")
+        except ConfigError as error:
+            raise RecordError(f"{self.path}: its config cannot be read by this fedmpi ({error})") from None
 
     @property
     def status(self) -> str:
         """`running` (or broken off), `done` or `failed`."""
-        return str(self.file["/status"][()].decode())
+        return self.text("/status")
 
     @property
     def message(self) -> str:
-        return str(self.file["/message"][()].decode(errors="replace"))
+        return self.text("/message")
 
     @cached_property
     def rounds(self) -> NDArray[Any]:
         """/rounds: one row per committed round."""
-        return self.table("/rounds", self.rounds_done)
+        rows = self.table("/rounds", self.rounds_done)
+        checks.check_rounds(self.path, rows, self.length("/clients/p"))
+        return rows
 
     @cached_property
     def cohorts(self) -> NDArray[Any]:
         """/cohorts: one row per participating client of a committed round."""
-        return self.table("/cohorts", int(self.rounds["cohort_end"][-1]) if len(self.rounds) else 0)
+        rows = self.table("/cohorts", int(self.rounds["cohort_end"][-1]) if len(self.rounds) else 0)
+        checks.check_cohorts(self.path, rows, self.length("/clients/p"))
+        return rows
 
     @cached_property
     def evals(self) -> NDArray[Any]:
         """/evals, up to the last committed round."""
         rows = self.table("/evals")
+        if (rows["t"] < 0).any():
+            raise RecordError(f"{self.path}: /evals has negative rounds; the file is damaged")
         return rows[rows["t"] <= self.rounds_done]
 
     @property
@@ -77,34 +107,67 @@ class Record:
 
     @property
     def theta_t(self) -> int:
-        return int(self.file["/model/theta_t"][()])
+        return self.number("/model/theta_t")
+
+    @property
+    def d(self) -> int:
+        """The number of parameters: the length of θ."""
+        return self.length("/model/theta")
 
     @property
     def history(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(t, θᵗ) as kept every record.theta_every rounds."""
-        return self.table("/model/history_t"), self.table("/model/history")
+        t = self.table("/model/history_t")
+        return t, self.table("/model/history", len(t))
 
     @cached_property
     def clients(self) -> dict[str, NDArray[Any]]:
         """n_samples, p, rank and name of every client."""
-        return {name: self.table(f"/clients/{name}") for name in ("n_samples", "p", "rank", "name")}
+        found = {name: self.table(f"/clients/{name}") for name in ("n_samples", "p", "rank", "name")}
+        checks.check_clients(self.path, found)
+        return found
+
+    @cached_property
+    def events(self) -> NDArray[Any]:
+        """/events: what happened besides rounds; records of earlier versions have none."""
+        try:
+            if "events" not in self.file:
+                return np.empty(0, TABLES["/events"].dtype)
+        except DAMAGE as error:
+            raise RecordError(f"{self.path}: not a whole fedmpi record ({first_line(error)})") from None
+        return self.table("/events")
 
     @cached_property
     def ranks(self) -> dict[str, NDArray[Any]]:
         """host and device of every rank; compute_time, idle_time and send_time (T, size)."""
         times = ("compute_time", "idle_time", "send_time")
-        return {
+        found = {
             **{name: self.table(f"/ranks/{name}") for name in ("host", "device")},
             **{name: self.table(f"/ranks/{name}", self.rounds_done) for name in times},
         }
+        checks.check_ranks(self.path, found)
+        return found
 
     def table(self, path: str, rows: int | None = None) -> NDArray[Any]:
         """A dataset as an array, its first `rows` rows if given."""
+        return checks.read(self.path, self.file, path, rows)
+
+    def length(self, path: str) -> int:
+        """How many rows a dataset has."""
+        return checks.length(self.path, self.file, path)
+
+    def has(self, path: str) -> bool:
+        """Whether there is a dataset, or anything else, at a path."""
         try:
-            dataset = self.file[path]
-            return np.asarray(dataset[...] if rows is None else dataset[:rows])
-        except Exception as error:
-            raise RecordError(f"{self.path}: {path} cannot be read ({error})") from None
+            return path in self.file
+        except DAMAGE as error:
+            raise RecordError(f"{self.path}: {path} cannot be read ({first_line(error)})") from None
+
+    def number(self, path: str) -> int:
+        return int(self.table(path)[()])
+
+    def text(self, path: str) -> str:
+        return bytes(self.table(path)[()]).decode("utf-8", "replace")
 
     def close(self) -> None:
         self.file.close()
@@ -119,35 +182,3 @@ class Record:
 def open_record(path: str | Path) -> Record:
     """The record at `path`, open for reading; a RecordError if it is not one."""
     return Record(path)
-
-
-def is_record(path: str | Path) -> bool:
-    """Whether the file is HDF5, by its first bytes."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    except OSError:
-        return False
-
-
-def open_file(path: Path) -> h5py.File:
-    """The HDF5 file; one that is being written, or whose writer was killed, opens only in SWMR mode."""
-    if not path.is_file():
-        raise RecordError(f"{path}: no such record")
-    file = None
-    for swmr in (False, True):
-        try:
-            file = h5py.File(path, "r", swmr=swmr)
-            break
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-    if file is None:
-        raise RecordError(f"{path}: not a readable HDF5 file ({reason})")
-    if file.attrs.get("format") != FORMAT:
-        file.close()
-        raise RecordError(f"{path}: an HDF5 file, but not a fedmpi record")
-    version = str(file.attrs.get("format_version", ""))
-    if version.split(".")[0] != FORMAT_VERSION.split(".")[0]:
-        file.close()
-        raise RecordError(f"{path}: record format {version}, but this fedmpi reads {FORMAT_VERSION}: upgrade fedmpi")
-    return file

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 FORMAT = "fedmpi-record"
 FORMAT_VERSION = "1.0"
 
-RUNNING, DONE, FAILED = "running", "done", "failed"
+RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Field:
 class Dataset:
     """One dataset: its path, the names of its dimensions, and its columns (one without a name if it is no table).
 
-    Dimensions: n clients, d parameters, size ranks; T, E, C, H grow with rounds, evaluations, participations and
-    kept θ. `growing` datasets have such a first dimension.
+    Dimensions: n clients, d parameters, size ranks; T, E, C, H, V grow with rounds, evaluations, participations, kept
+    θ and events. `growing` datasets have such a first dimension.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Dataset:
 
     @property
     def growing(self) -> bool:
-        return bool(self.shape) and self.shape[0] in ("T", "E", "C", "H")
+        return bool(self.shape) and self.shape[0] in ("T", "E", "C", "H", "V")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -147,8 +147,21 @@ SCHEMA = (
     plain("/model/history", ("H", "d"), "<f4", "1", "θᵗ", "θᵗ every record.theta_every rounds"),
     plain("/model/history_t", ("H",), "<i8", "rounds", "t", "rounds done at each row of /model/history"),
     plain("/rounds_done", (), "<i8", "rounds", "", "the commit mark: rows of rounds below it are whole"),
-    plain("/status", (), "S16", "", "", "running, done or failed"),
-    plain("/message", (), "S1024", "", "", "why, if it failed"),
+    Dataset(
+        "/events",
+        ("V",),
+        (
+            Field("t", "<i8", "rounds", "t", "rounds done when it happened"),
+            seconds("wall_time", "when, on the scale of /rounds"),
+            Field("kind", "S16", "", "", "resumed, or lost: a rank died and the others went on"),
+            Field("rank", "<i4", "", "", "the rank that was lost; −1 if it is not about one"),
+            seconds("seconds", "how long it took until the run went on"),
+            Field("note", "S256", "", "", "what is to be said about it"),
+        ),
+        "what happened to the run besides its rounds",
+    ),
+    plain("/status", (), "S16", "", "", "running, done, failed or stopped (by a signal)"),
+    plain("/message", (), "S1024", "", "", "why, if it failed or was stopped"),
 )
 
 TABLES = {dataset.path: dataset for dataset in SCHEMA}

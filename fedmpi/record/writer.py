@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import os
+import re
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,10 +20,16 @@ from numpy.typing import NDArray
 
 import fedmpi
 from fedmpi.config import Config
-from fedmpi.errors import RecordError
+from fedmpi.errors import FedmpiError, RecordError
+from fedmpi.record.past import committed
+from fedmpi.record.reader import Record
 from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, Dataset
 
 CHUNK_BYTES = 2**16
+# What must stay free on the disk: HDF5 can neither close nor leave alone a file that it could not write to the end.
+RESERVE = 2**20
+# Files to which that happened: HDF5 would crash if it were made to close them.
+UNCLOSED: list[h5py.File] = []
 
 
 class RecordWriter:
@@ -33,31 +43,68 @@ class RecordWriter:
         contents: Mapping[str, Any],
         attributes: Mapping[str, Any],
         force: bool = False,
+        past: Record | None = None,
     ) -> None:
-        """sizes: n, d and size; contents: the datasets known from the start, by path; attributes of the file."""
+        """sizes: n, d and size; contents: the datasets known from the start, by path; attributes of the file.
+
+        With `past`, an earlier job's record, its committed rounds come first. The file takes its place at `path`
+        when it is whole: until then what was there stays.
+        """
         self.path = Path(path)
-        self.file = create_file(self.path, force)
-        self.file.attrs.update(file_attributes(config), **attributes)
+        # Whether a write has failed: what was committed before is all there will be.
+        self.broken = False
+        if not past:
+            refuse_existing(self.path, force)
+        aside = self.path.with_name(f".{self.path.name}.new")
+        self.file = create_file(aside, self.path)
+        for name, value in {**file_attributes(config), **attributes}.items():
+            write_attribute(self.file, name, value)
         for dataset in SCHEMA:
             if not dataset.optional or config.record.per_client:
                 create_dataset(self.file, dataset, sizes, contents.get(dataset.path))
         self.file["/status"][()] = RUNNING.encode()
         self.open = {path: self.file[path] for path in TABLES if path in self.file}
+        if past:
+            self._continue(past)
         self.file.swmr_mode = True
         self.file.flush()
+        aside.replace(self.path)
+
+    def _continue(self, past: Record) -> None:
+        """Take over what an earlier job has committed; ranks that it did not have get zeros."""
+        for path, rows in committed(past).items():
+            room = np.zeros((len(rows), *self.open[path].shape[1:]), rows.dtype)
+            room[tuple(slice(length) for length in rows.shape)] = rows
+            self.append(path, room)
+        self.open["/rounds_done"][()] = past.rounds_done
 
     def append(self, path: str, rows: NDArray[Any]) -> None:
         """Add rows to a growing dataset: (k, …)."""
-        dataset = self.open[path]
-        end = dataset.shape[0]
-        dataset.resize(end + len(rows), axis=0)
-        dataset[end:] = rows
+        with self._writing(rows.nbytes):
+            dataset = self.open[path]
+            end = dataset.shape[0]
+            dataset.resize(end + len(rows), axis=0)
+            dataset[end:] = rows
 
     def commit(self, rounds_done: int) -> None:
         """Declare the rows of all rounds below `rounds_done` whole, and let readers see them."""
-        self.file.flush()
-        self.open["/rounds_done"][()] = rounds_done
-        self.file.flush()
+        with self._writing():
+            self.file.flush()
+            self.open["/rounds_done"][()] = rounds_done
+            self.file.flush()
+
+    @contextmanager
+    def _writing(self, size: int = 0) -> Iterator[None]:
+        """Write only where there is room, and never again once that has failed."""
+        if shutil.disk_usage(self.path.parent).free < RESERVE + 2 * size:
+            self.broken = True
+            raise FedmpiError(f"cannot write {self.path}: the disk is full")
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            self.broken = True
+            UNCLOSED.append(self.file)
+            raise FedmpiError(f"cannot write {self.path}: {reason(error)}") from None
 
     def write_theta(self, theta: NDArray[np.float32], t: int) -> None:
         """Keep θᵗ as the last θ."""
@@ -69,34 +116,47 @@ class RecordWriter:
         self.append("/model/history", theta[None])
         self.append("/model/history_t", np.array([t]))
 
-    def close(self, failure: str = "") -> None:
+    def sync(self) -> None:
+        """Have the operating system put what is written on disk."""
+        with self._writing():
+            self.file.flush()
+            os.fsync(self.file.id.get_vfd_handle())
+
+    def close(self, status: str = DONE, message: str = "") -> None:
         """Say how the run ended, and close."""
-        if not self.file:
+        if not self.file or self.file in UNCLOSED:
             return
-        self.open["/status"][()] = (FAILED if failure else DONE).encode()
-        self.open["/message"][()] = failure.encode()[:1024]
+        self.open["/status"][()] = status.encode()
+        self.open["/message"][()] = message.encode()[:1024]
         self.file.close()
 
     def __enter__(self) -> RecordWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close(f"{error}" or kind.__name__ if kind else "")
+        self.close(FAILED if kind else DONE, f"{error}" or kind.__name__ if kind else "")
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raise if there is something at `path` that was not asked to be replaced."""
+    """Raise if there is something at `path` that was not asked to be replaced, or cannot be."""
+    if path.is_dir():
+        raise RecordError(f"cannot write {path}: it is a directory")
     if path.exists() and not force:
         raise RecordError(f"{path} exists: choose another -o FILE, or pass --force to replace it")
 
 
-def create_file(path: Path, force: bool) -> h5py.File:
-    refuse_existing(path, force)
+def reason(error: Exception) -> str:
+    """What the operating system said, out of what HDF5 makes of it."""
+    found = re.search(r"error message = '([^']+)'", str(error))
+    return found[1] if found else str(error).splitlines()[0]
+
+
+def create_file(path: Path, final: Path) -> h5py.File:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return h5py.File(path, "w", libver="latest")
     except OSError as error:
-        raise RecordError(f"cannot write {path}: {error.strerror or str(error).splitlines()[0]}") from None
+        raise RecordError(f"cannot write {final}: {error.strerror or str(error).splitlines()[0]}") from None
 
 
 def file_attributes(config: Config) -> dict[str, str]:
@@ -110,6 +170,20 @@ def file_attributes(config: Config) -> dict[str, str]:
         "config": config.to_toml(),
         **versions,
     }
+
+
+def write_attribute(file: h5py.File, name: str, value: Any) -> None:
+    """An attribute of the file; strings in a fixed length, so that they stand in metadata that has a checksum.
+
+    Strings of any length would stand in a heap without one, and HDF5 can read a damaged heap forever.
+    """
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else None
+    if texts is None:
+        file.attrs[name] = value
+        return
+    encoded = np.array([str(text).encode("utf-8", "replace") or b" " for text in texts], np.bytes_)
+    kind = h5py.string_dtype("utf-8", max(1, encoded.itemsize))
+    file.attrs.create(name, encoded if isinstance(value, list) else encoded[0], dtype=kind)
 
 
 def create_dataset(file: h5py.File, dataset: Dataset, sizes: Mapping[str, int], content: Any) -> None:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from fedmpi.report.runs import Group, Run
 from fedmpi.report.stats import Band, Estimate, Floats, bands
 
+LARGEST = 1e100
+"""A loss beyond this has left the picture, like one that is infinite: means and spreads of such numbers overflow."""
 GRID = 201
 """Points of a mean curve over bytes or seconds, where the seeds' evaluations do not fall together."""
 
@@ -42,9 +44,9 @@ def cost(run: Run, axis: Axis) -> Floats:
 
 
 def points(run: Run, axis: Axis, quantity: str = "loss") -> tuple[Floats, Floats]:
-    """(cost, loss or accuracy) at each evaluation where the quantity is a number."""
+    """(cost, loss or accuracy) at each evaluation where the quantity is a number that can be drawn."""
     y = run.evals[quantity]
-    known = np.isfinite(y)
+    known = np.abs(y) <= LARGEST
     return cost(run, axis)[known], y[known]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedmpi.errors import RecordError
 from fedmpi.record import open_record
-from fedmpi.record.schema import DONE, FAILED, RUNNING
+from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED
 from fedmpi.report.runs import PHASES
 from fedmpi.report.stats import Floats
 from fedmpi.report.tables import byte_size, columns, printable, seconds
@@ -48,7 +49,7 @@ class Snapshot:
 
     @property
     def ended(self) -> bool:
-        return self.status in (DONE, FAILED)
+        return self.status in (DONE, FAILED, STOPPED)
 
     @property
     def stalled(self) -> bool:
@@ -69,11 +70,11 @@ def snapshot(path: Path) -> Snapshot:
             scheme=printable(config.sampling.scheme),
             seed=config.run.seed,
             m=config.sampling.m,
-            status=record.status,
+            status=printable(record.status),
             message=printable(record.message),
             T=config.run.T,
             done=record.rounds_done,
-            silence=max(0.0, time.time() - path.stat().st_mtime),
+            silence=max(0.0, time.time() - last_written(path)),
             losses=evals["loss"].astype(np.float64),
             accuracy=float(evals["accuracy"][-1]) if len(evals) else math.nan,
             evaluated=int(evals["t"][-1]) if len(evals) else 0,
@@ -87,6 +88,13 @@ def snapshot(path: Path) -> Snapshot:
 
 
 LEDGERS = ("logical", "wire")
+
+
+def last_written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError as error:
+        raise RecordError(f"{path}: is gone ({error.strerror})") from None
 
 
 def frame(now: Snapshot, width: int = 80) -> list[str]:
@@ -116,7 +124,7 @@ def one_line(now: Snapshot) -> str:
 
 def progress_line(now: Snapshot, width: int) -> str:
     room = max(5, min(30, width - 50))
-    filled = room * now.done // now.T if now.T else room
+    filled = min(room, room * now.done // now.T) if now.T else room
     share = 100 * now.done / now.T if now.T else 100
     return f"rounds  {now.done}/{now.T}  {'█' * filled}{'·' * (room - filled)}  {share:.0f} %  {pace(now)}"
 
@@ -150,7 +158,7 @@ def phase_lines(now: Snapshot, width: int) -> list[str]:
 
 
 def remarks(now: Snapshot) -> list[str]:
-    if now.status == FAILED:
+    if now.status in (FAILED, STOPPED):
         return [f"failed: {now.message}"]
     if now.stalled:
         return [f"nothing written for {span(now.silence)}: the run may have been killed"]

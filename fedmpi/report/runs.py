@@ -117,14 +117,10 @@ def read_study(paths: Sequence[str | Path], reference: str | None = None) -> Stu
 def read_run(path: Path) -> Run:
     """One record as it stands; a RecordError in one sentence if it cannot be read."""
     with open_record(path) as record:
-        try:
-            config = record.config
-        except ConfigError as error:
-            raise RecordError(f"{path}: its config cannot be read by this fedmpi ({error})") from None
-        clocks = record.table("/ranks/clock_error") if "/ranks/clock_error" in record.file else np.zeros(0)
+        clocks = record.table("/ranks/clock_error") if record.has("/ranks/clock_error") else np.zeros(0)
         return Run(
             path=path,
-            config=config,
+            config=record.config,
             attributes=record.attributes,
             status=record.status,
             message=record.message,
@@ -133,7 +129,7 @@ def read_run(path: Path) -> Run:
             cohorts=record.cohorts,
             clients=record.clients,
             ranks=record.ranks,
-            d=record.file["/model/theta"].shape[0],
+            d=record.d,
             clock_error=float(np.nanmax(np.abs(clocks))) if np.isfinite(clocks).any() else None,
         )
 

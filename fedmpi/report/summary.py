@@ -8,7 +8,7 @@ import numpy as np
 
 from fedmpi.record import Record
 from fedmpi.report.runs import PHASES
-from fedmpi.report.tables import byte_size, seconds, table
+from fedmpi.report.tables import byte_size, printable, seconds, table
 
 
 def comparison(records: Sequence[Record]) -> str:
@@ -18,19 +18,19 @@ def comparison(records: Sequence[Record]) -> str:
 
 
 def summary_row(record: Record) -> list[str]:
-    rounds = record.rounds
+    rounds, scheme, status = record.rounds, printable(record.config.sampling.scheme), printable(record.status)
     if not len(rounds):
-        return [record.config.sampling.scheme, "0", *["–"] * (3 + len(PHASES)), last_loss(record), record.status]
+        return [scheme, "0", *["–"] * (3 + len(PHASES)), last_loss(record), status]
     means = {name: float(values.mean()) for name, values in record.phases.items()}
     return [
-        record.config.sampling.scheme,
+        scheme,
         str(len(rounds)),
         f"{rounds['N'].mean():.2f}",
         byte_size(rounds["down_bytes_logical"].mean()),
         byte_size(rounds["up_bytes_logical"].mean()),
         *[seconds(means[phase]) for phase in PHASES],
         last_loss(record),
-        record.status,
+        status,
     ]
 
 
@@ -40,13 +40,15 @@ def last_loss(record: Record) -> str:
 
 def about(record: Record) -> str:
     """What was run, where, and what it moved."""
-    config, attributes, rounds = record.config, record.attributes, record.rounds
-    hosts = ", ".join(str(host) for host in np.atleast_1d(attributes["hosts"]))
-    data = f"{config.data.name}, n = {config.data.n}; model {config.model.name}, {len(record.theta):,} parameters"
+    config, rounds = record.config, record.rounds
+    known = ("created", "software_version", "command", "mpi_size", "mpi_library")
+    created, version, command, size, library = (record.attributes.get(name, "?") for name in known)
+    hosts = ", ".join(str(host) for host in np.atleast_1d(record.attributes.get("hosts", "?")))
+    data = f"{config.data.name}, n = {config.data.n}; model {config.model.name}, {record.d:,} parameters"
     lines = [
         f"{record.path}: {config.run.name}, {record.status}, {record.rounds_done} of {config.run.T} rounds",
-        f"created   {attributes['created']} by fedmpi {attributes['software_version']}: {attributes['command']}",
-        f"where     {attributes['mpi_size']} ranks on {hosts}; {attributes['mpi_library']}",
+        f"created   {created} by fedmpi {version}: {command}",
+        f"where     {size} ranks on {hosts}; {str(library).partition(chr(10))[0]}",
         f"data      {data}",
         f"sampling  {config.sampling.scheme}, m = {config.sampling.m}, p {config.sampling.importance}",
         f"client    K = {config.client.K}, B = {config.client.B}, η_l = {config.client.eta_l}, μ = {config.client.mu}",
@@ -56,4 +58,4 @@ def about(record: Record) -> str:
         lines.append(f"{direction:<9} {byte_size(logical)} logical, {byte_size(wire)} on the wire")
     if record.message:
         lines.append(f"failure   {record.message}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

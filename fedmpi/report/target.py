@@ -63,5 +63,9 @@ def rounded_up(x: float, digits: int = 4) -> float:
     if x == 0:
         return 0.0
     places = digits - 1 - math.floor(math.log10(abs(x)))
-    near = round(x, places)
-    return near if near >= x else round(near + 10.0**-places, places)
+    try:
+        near = round(x, places)
+        return near if near >= x else round(near + 10.0**-places, places)
+    except OverflowError:
+        # The largest numbers cannot be rounded up.
+        return x

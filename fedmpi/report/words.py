@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedmpi.config import toml_value
 from fedmpi.record.schema import TABLES
 from fedmpi.report.curves import difference, last
 from fedmpi.report.results import note
 from fedmpi.report.runs import PHASES, Run, Study, flat
 from fedmpi.report.tables import byte_size, plus_minus, printable, seconds
+from fedmpi.toml import toml_value
 
 CONFIG_FILE = "config.toml"
 
@@ -155,7 +155,8 @@ def texts(values: Any) -> list[str]:
 
 
 def distinct(runs: Sequence[Run], key: str) -> list[str]:
-    return sorted({str(run.attributes[key]).strip() for run in runs if run.attributes.get(key)})
+    found = {str(run.attributes[key]).strip() for run in runs if isinstance(run.attributes.get(key), str)}
+    return sorted(found - {""})
 
 
 def ends(values: Sequence[str]) -> Iterable[str]:

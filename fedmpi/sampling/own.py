@@ -41,6 +41,7 @@ class OwnScheme(Scheme):
         self.biased = bool(getattr(self._own, "biased", False))
         self.probe = getattr(self._own, "probe", None)
         self.observes = bool(getattr(self._own, "observes", False))
+        self.draws_change_state = hasattr(self._own, "state")
         self.scalars_per_client = int(getattr(self._own, "scalars_per_client", self.probe is not None))
 
     def draw(self, rng: Generator, **seen: Any) -> Cohort:

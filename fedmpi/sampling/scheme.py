@@ -36,6 +36,8 @@ class Scheme:
     probe = "norm" has `draw(rng, norms=u)` and `law(norms=u)`, u_i = ‖p_i Δ_i‖ of all n clients;
     probe = "loss" has `draw(rng, candidates=c, losses=l)`, l the local losses at θᵗ of the clients in c.
 
+    draws_change_state: `state` may be another one after a draw, so that a draw to be done over needs it back.
+
     p: (n,) float64, kept by reference, not copied. sizes: (n,) int64 with p_i = n_i / M exactly, or None.
     """
 
@@ -44,6 +46,7 @@ class Scheme:
     biased: bool = False
     probe: Literal["norm", "loss"] | None = None
     observes: bool = False
+    draws_change_state: bool = False
     scalars_per_client: int = 0
     options: ClassVar[tuple[str, ...]] = ()
     largest_m_is_n: ClassVar[bool] = False

@@ -32,7 +32,7 @@ if world.rank == rank:
     if place == "train":
         break_method(client, "local_steps", lambda model, theta, data, settings, key, *rest: key[1] == 3)
     elif place == "evaluate":
-        break_method(client.Host, "evaluate", lambda self, clients: True)
+        break_method(client.Host, "evaluate", lambda *given: True)
     elif place == "host":
         break_method(client.Host, "__init__", lambda *rest: True)
     elif place == "draw":

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedmpi.config import Config
 from fedmpi.record import RecordWriter
-from fedmpi.record.schema import TABLES, row
+from fedmpi.record.schema import DONE, FAILED, TABLES, row
 
 SIZES = (4, 2, 2)
 NAMES = ("a", "b", "c")
@@ -107,5 +107,5 @@ def make_record(
             if len(losses) > t + 1:
                 add_evaluation(writer, t + 1, losses[t + 1], accuracy)
             add_round(writer, t, clients, end, scale)
-        writer.close(failure)
+        writer.close(FAILED if failure else DONE, failure)
     return path

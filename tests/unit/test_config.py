@@ -104,7 +104,7 @@ def test_an_override_needs_key_and_value(text: str) -> None:
 
 @given(st.text(max_size=30), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
 def test_any_value_survives_a_round_trip(word: str, value: float, flag: bool) -> None:
-    options = {"word": word, "value": value, "flag": flag, word: [1, word]}
+    options = {"word": word, "value": value, "flag": flag, f"_{word}": [1, word]}
     config = Config.load("demo", {"sampling.options": options, "server.hosts_clients": flag})
     assert Config.from_toml(config.to_toml()) == config
 

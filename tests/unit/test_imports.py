@@ -14,11 +14,11 @@ import fedmpi
 ROOT = Path(fedmpi.__file__).parent
 # A layer may import from its own and from those below it.
 LAYERS = [
-    {"errors", "config", "rng", ""},
+    {"errors", "config", "toml", "rng", ""},
     {"data", "models"},
     {"sampling", "client", "server", "theory", "network", "compression"},
     {"comm", "record"},
-    {"books", "federation", "job", "replay", "sweep", "report"},
+    {"books", "federation", "job", "replay", "setup", "sweep", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {
@@ -28,7 +28,14 @@ CONFINED = {
     "torch": {"models", "data", "client", "comm", "job", "replay", "compression"},
     "matplotlib": {"report", "theory"},
 }
-FORBIDDEN = {"pickle", "marshal", "shelve"}
+# What turns data into code or objects.
+FORBIDDEN = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "yaml", "code", "codeop", "xmlrpc"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "extractall", "extract"}
+# Calls that are harmless only if this argument has this value.
+GUARDED = {("torch", "load"): ("weights_only", True), ("np", "load"): ("allow_pickle", False)}
+# mpi4py's lower-case methods pickle. One benchmark measures what that costs, with numbers of its own.
+PICKLING = {"send", "recv", "isend", "irecv", "sendrecv", "bcast", "scatter", "gather", "allgather", "alltoall"}
+PICKLING |= {"reduce", "allreduce"}
 
 
 def imports() -> list[tuple[Path, str, bool]]:
@@ -91,6 +98,38 @@ def test_mathematics_does_not_know_about_ranks_files_or_commands() -> None:
 def test_nothing_unpickles() -> None:
     for path, name, _ in imports():
         assert name.split(".")[0] not in FORBIDDEN, f"{path} imports {name}"
+
+
+def calls() -> list[tuple[str, str, str, dict[str, object]]]:
+    """(where, on what, function, keyword arguments that are constants) of every call in the package."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            own = isinstance(node.func, ast.Name)
+            name = node.func.id if own else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            given = {word.arg or "": getattr(word.value, "value", None) for word in node.keywords}
+            found.append((f"{path.relative_to(ROOT)}:{node.lineno}", owner, name, given))
+    return found
+
+
+def test_nothing_runs_what_it_reads() -> None:
+    for where, owner, name, given in calls():
+        allowed = owner in ("re", "ast") or (name == "eval" and owner.endswith("module"))
+        assert name not in FORBIDDEN_CALLS or allowed, f"{where} calls {owner}.{name}"
+        assert not given.get("shell"), f"{where} starts a shell"
+        if (owner, name) in GUARDED:
+            argument, value = GUARDED[owner, name]
+            assert given.get(argument) is value, f"{where}: {owner}.{name} without {argument}={value}"
+
+
+def test_messages_between_ranks_are_not_pickled() -> None:
+    pickled = {
+        where.partition(":")[0] for where, owner, name, _ in calls() if owner.endswith("comm") and name in PICKLING
+    }
+    assert pickled <= {"comm/bench.py"}
 
 
 def loaded_by(code: str) -> set[str]:

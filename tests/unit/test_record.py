@@ -130,9 +130,9 @@ def test_other_hdf5_and_future_formats_are_refused(tmp_path: Path) -> None:
         file["x"] = 1
     with pytest.raises(RecordError, match="not a fedmpi record"):
         open_record(tmp_path / "other.h5")
-    with h5py.File(tmp_path / "new.h5", "w") as file:
+    with h5py.File(tmp_path / "new.h5", "w", libver="latest") as file:
         file.attrs.update(format="fedmpi-record", format_version="2.0")
-    with pytest.raises(RecordError, match=r"record format 2\.0.*upgrade"):
+    with pytest.raises(RecordError, match=r"record format .2\.0.*upgrade"):
         open_record(tmp_path / "new.h5")
     with pytest.raises(RecordError, match="no such record"):
         open_record(tmp_path / "none.h5")

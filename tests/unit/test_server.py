@@ -46,7 +46,7 @@ def test_the_step_is_that_of_float64_to_float32_rounding(scale: float) -> None:
     omega, delta = RNG.random(5), (0.1 * scale * RNG.standard_normal((5, D))).astype(np.float32)
     expected = theta.astype(float) + 0.7 * omega @ delta.astype(float)
     total = summed(list(range(5)), omega, delta, magnitude(theta))
-    norm = total.apply(theta, 0.7)
+    norm = total.apply(theta, 0.7, theta)
     # Half a float32 unit of the result, and five roundings to a quantum.
     quantum = math.ldexp(1.0, total.exponent - 36)
     assert (np.abs(theta - expected) <= np.spacing(np.abs(expected).astype(np.float32)) / 2 + 5 * quantum).all()

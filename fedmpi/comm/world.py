@@ -3,6 +3,7 @@ only those that it hit."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,9 @@ LAST_SLEEP = 1e-3
 EAGER_SECONDS = 2e-3
 # How long a failing worker waits for the server to end the job before it does so itself.
 GRACE_SECONDS = 3.0
+
+# Ranks that this process has seen lost: MPI may wait for them for ever when it is finalized.
+LOST: list[int] = []
 
 
 class Elsewhere(FedmpiError):
@@ -156,6 +160,7 @@ class World:
         if self.vigil.places:
             self.vigil.places = [self.vigil.places[rank] for rank in kept]
         self.vigil.begin()
+        LOST.extend(sorted(set(before) - set(self.origin)))
         return sorted(set(before) - set(self.origin))
 
     def report_failure(self, sentence: str) -> None:
@@ -201,3 +206,11 @@ def connect() -> World:
 def library_version() -> str:
     """The MPI library in use, on one line."""
     return MPI.Get_library_version().replace("\0", "").splitlines()[0].strip()
+
+
+def cuda_aware() -> bool | None:
+    """Whether the MPI library in use takes buffers in a GPU's memory; None if it does not say."""
+    try:
+        return bool(ctypes.CDLL(MPI.__file__).MPIX_Query_cuda_support())
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,104 @@
+"""What a resumed run may change and what not, and that all it remembers comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedmpi import open_record
+from fedmpi.record import checkpoint_path
+from tests.conftest import Finished, sentences
+
+Fedmpi = Callable[..., Finished]
+SHORT = ["-s", "run.checkpoint_every=3", "-s", "eval.every=2", "-s", "comm.sync_every=4"]
+
+OWN_SCHEME = """
+import numpy as np
+from fedmpi.sampling import Cohort
+
+class InTurn:
+    def __init__(self, p, m):
+        self.p, self.m, self.next = np.asarray(p), m, 0
+
+    def draw(self, rng):
+        clients = np.sort((self.next + np.arange(self.m)) % len(self.p))
+        self.next += self.m
+        return Cohort(clients, len(self.p) / self.m * self.p[clients])
+
+    def state(self):
+        return {"next": np.array(self.next)}
+
+    def restore(self, state):
+        self.next = int(state["next"])
+"""
+
+
+def finished(done: Finished) -> None:
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ["sampling.scheme=clustered-similarity", "sampling.recluster_every=2"],
+        ["comm.compression=topk", "comm.topk=0.2"],
+        pytest.param(["sampling.scheme=schemes:InTurn"], marks=pytest.mark.slow),
+        pytest.param(["sampling.scheme=optimal", "record.per_client=true"], marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_run_remembers_comes_back(fedmpi: Fedmpi, tmp_path: Path, what: list[str]) -> None:
+    """Stopped after 7 of 20 rounds by its own T, resumed to 13 on more ranks and to 20 on fewer."""
+    (tmp_path / "schemes.py").write_text(OWN_SCHEME)
+    how = [*SHORT, *(word for text in what for word in ("-s", text))]
+    finished(fedmpi("run", "quadratic", *how, "-s", "run.T=20", "-o", "whole.h5"))
+    finished(fedmpi("run", "quadratic", *how, "-s", "run.T=7", "-o", "parts.h5", ranks=2))
+    finished(fedmpi("run", "parts.h5", "-s", "run.T=13", "--resume", ranks=4))
+    finished(fedmpi("run", "parts.h5", "-s", "run.T=20", "--resume"))
+    with open_record(tmp_path / "whole.h5") as whole, open_record(tmp_path / "parts.h5") as parts:
+        assert (whole.theta == parts.theta).all()
+        assert (whole.cohorts["client"] == parts.cohorts["client"]).all()
+        assert parts.rounds["t"].tolist() == list(range(20))
+        assert (np.diff(parts.rounds["wall_time"]) > 0).all()
+        assert [event["kind"] for event in parts.events] == [b"resumed", b"resumed"]
+        assert parts.ranks["compute_time"].shape == (20, 4)
+
+
+def test_another_run_is_refused_with_the_differences(fedmpi: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+    before = (tmp_path / "a.h5").read_bytes()
+    done = fedmpi("run", "a.h5", "-s", "client.eta_l=0.01", "-s", "sampling.m=3", "--resume")
+    assert done.returncode == 2
+    assert "client.eta_l was 0.1, now 0.01" in sentences(done)[0]
+    assert "sampling.m was 5, now 3" in sentences(done)[0]
+    shorter = fedmpi("run", "a.h5", "-s", "run.T=4", "--resume")
+    assert shorter.returncode == 2
+    assert "a.h5 has 5 rounds already" in sentences(shorter)[0]
+    assert (tmp_path / "a.h5").read_bytes() == before
+
+
+def test_a_finished_run_is_left_as_it_is(fedmpi: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+    before = (tmp_path / "a.h5").read_bytes()
+    done = fedmpi("run", "a.h5", "--resume")
+    finished(done)
+    assert "a.h5 is done" in done.stdout
+    assert (tmp_path / "a.h5").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5"]
+
+
+def test_nothing_to_resume_is_a_fresh_start(fedmpi: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5", "--resume"))
+    with open_record(tmp_path / "a.h5") as record:
+        assert record.rounds_done == 5
+        assert not len(record.events)
+
+
+def test_a_damaged_checkpoint_is_named(fedmpi: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+    checkpoint_path(tmp_path / "a.h5").write_bytes(b"PK\x03\x04 not really")
+    done = fedmpi("run", "a.h5", "-s", "run.T=9", "--resume")
+    assert done.returncode == 2
+    assert "a.h5.checkpoint: not a whole checkpoint" in sentences(done)[0]

@@ -51,4 +51,13 @@ else
     if [ "$BIND" = core ]; then mpirun+=(-bind-to "core:$THREADS"); fi
     if [ -n "$SSH" ]; then mpirun+=(-launcher ssh -launcher-exec "$SSH"); fi
 fi
-exec "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@"
+
+# Open MPI's mpirun kills its ranks half a second after SIGTERM or Ctrl-C. USR1 it passes on: fedmpi then writes a
+# checkpoint, says how to go on, and ends with 3.
+"${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@" &
+job=$!
+trap 'kill -USR1 "$job"' TERM INT
+while :; do
+    wait "$job" && code=0 || code=$?
+    kill -0 "$job" 2>/dev/null || exit "$code"
+done

@@ -54,7 +54,7 @@ def compare(
         return missing(work)
 
     left = pick(work, world.first(check_outputs))
-    with Progress(config.run.T * len(paths), quiet=not world.is_server) as progress:
+    with Progress(config.run.T * len(paths), not world.is_server, len(paths)) as progress:
         for cell in left:
             run_cell(cell, world, debug=debug, on_round=progress.update)
     if world.is_server:

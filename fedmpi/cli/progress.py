@@ -20,21 +20,22 @@ LINES = 20
 class Progress:
     """Shows rounds as they end: loss, N, bytes and the seconds of the phases."""
 
-    def __init__(self, T: int, quiet: bool = False) -> None:
-        self.T, self.quiet = T, quiet
+    def __init__(self, T: int, quiet: bool = False, runs: int = 1) -> None:
+        """T: rounds of all runs together. A single run is counted by its own rounds, wherever it was resumed."""
+        self.T, self.quiet, self.runs = T, quiet, runs
         self.stream = sys.stderr
         self.terminal = self.stream.isatty()
         self.began = time.monotonic()
         self.loss = float("nan")
-        self.done = 0
+        self.counted = 0
 
     def update(self, outcome: Outcome) -> None:
         if self.quiet:
             return
         if outcome.evaluation:
             self.loss = outcome.evaluation.loss
-        self.done += 1
-        done = self.done
+        self.counted += 1
+        done = outcome.t + 1 if self.runs == 1 else self.counted
         if self.terminal:
             self.stream.write(f"\r\x1b[K{self.line(outcome, done)}")
         elif done == self.T or done % max(1, self.T // LINES) == 0:
@@ -42,7 +43,7 @@ class Progress:
         self.stream.flush()
 
     def line(self, outcome: Outcome, done: int) -> str:
-        left = (time.monotonic() - self.began) / done * (self.T - done)
+        left = (time.monotonic() - self.began) / max(1, self.counted) * (self.T - done)
         filled = BAR * done // self.T
         bar = f"{'█' * filled}{'·' * (BAR - filled)} " if self.terminal else ""
         moved = outcome.ledger.down + outcome.ledger.up

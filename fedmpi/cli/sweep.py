@@ -42,7 +42,7 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
             click.echo(f"about {duration(seconds)} for the other {todo} on {max(1, world.size - 1)} workers")
         return
     for cell in left:
-        with Progress(config.run.T * len(cell.configs), quiet=not world.is_server) as progress:
+        with Progress(config.run.T * len(cell.configs), not world.is_server, len(cell.configs)) as progress:
             sweeps.run_cell(cell, world, debug=debug, on_round=progress.update)
     if world.is_server:
         click.echo(f"records: {folder}; `fedmpi report {folder}/*.h5 -o report` draws them")

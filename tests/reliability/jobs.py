@@ -63,7 +63,12 @@ class Job:
 
     def end(self) -> Finished:
         """Wait for the job and for all its ranks; one that hangs is killed and fails the test."""
-        out, err = self.process.communicate(timeout=TIME_LIMIT)
+        try:
+            out, err = self.process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            for pid in (self.process.pid, *(pid for pid, _ in ranks_in(self.folder))):
+                os.kill(pid, signal.SIGKILL)
+            raise
         deadline = time.monotonic() + TIME_LIMIT
         while ranks_in(self.folder):
             assert time.monotonic() < deadline, "ranks are left"
@@ -95,11 +100,13 @@ def launch(
     ranks: int = 0,
     output: str = "run.h5",
     mpirun: Sequence[str] = (),
+    starter: Sequence[str] = (),
     **env: str,
 ) -> Job:
-    """Start `fedmpi` with these arguments and -o `output`."""
+    """Start `fedmpi` with these arguments and -o `output`: under mpirun with its options, or by a script."""
     start = mpirun_command(ranks)
-    command = [*start[:1], *mpirun, *start[1:], str(BIN / "fedmpi"), *arguments, "-o", output]
+    command = [*start[:1], *mpirun, *start[1:], str(BIN / "fedmpi")]
+    command = [*(starter or command), *arguments, "-o", output]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, cwd=folder, env=environment(**env), text=True, errors="replace", **pipes)
     return Job(folder, process, output)

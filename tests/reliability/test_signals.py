@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
+from tests.conftest import BIN, mpirun_command
 from tests.reliability.jobs import Job, launch, said, same_run, settings
 
+ROOT = Path(__file__).parents[2]
 LONG = settings(**{"run.T": 100_000})
 
 
@@ -61,6 +63,21 @@ def test_usr1_to_mpirun_is_passed_on(folder: Path) -> None:
     job.hit("mpirun", signal.SIGUSR1)
     stopped(folder, job, "stopped by SIGUSR1")
     resume(folder, 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_launch_script_turns_it_into_a_checkpoint(folder: Path, number: signal.Signals) -> None:
+    script = [str(ROOT / "launch" / "mpirun.sh"), str(ROOT / "hostfiles" / hostfile()), "4"]
+    job = launch(folder, "run", "quadratic", *LONG, starter=script, FEDMPI_PREFIX=str(BIN.parent))
+    job.wait_for_rounds(20)
+    job.hit("mpirun", number)
+    stopped(folder, job, "stopped by SIGUSR1")
+    resume(folder, 3)
+
+
+def hostfile() -> str:
+    """The hostfile of this machine, in the syntax of the MPI that is installed."""
+    return "localhost" if "--oversubscribe" in mpirun_command(2) else "localhost.mpich"
 
 
 def test_term_to_mpirun_leaves_a_run_to_resume(folder: Path) -> None:

@@ -52,11 +52,14 @@ class Host:
         self.config = config
         self.model = make_model(config)
         self.theta = torch.empty_like(self.model.theta)
+        # Page-locked memory, through which vectors travel between a GPU and the buffers that MPI is given.
+        self.staging = torch.empty(self.theta.shape, pin_memory=True) if self.theta.is_cuda else None
         self.data: Callable[[int], ClientData] = lru_cache(CACHED_CLIENTS)(dataset.client)
 
     def receive(self, theta: NDArray[np.float32], seed: int = 0) -> None:
         """Take θᵗ, the point every client of this round starts from, and the seed of the run it belongs to."""
-        self.theta.copy_(torch.from_numpy(theta))
+        received = torch.from_numpy(theta)
+        self.theta.copy_(received if self.staging is None else self.staging.copy_(received))
         self.seed = seed
 
     def train(
@@ -73,10 +76,10 @@ class Host:
         except Exception as error:
             raise FedmpiError(f"client {i}, round {t}: {type(error).__name__}: {error}") from error
         out = torch.from_numpy(delta)
-        if self.theta.device.type == "cpu":
+        if self.staging is None:
             torch.sub(self.model.theta, self.theta, out=out)
         else:
-            out.copy_(self.model.theta.sub_(self.theta))
+            out.copy_(self.staging.copy_(self.model.theta.sub_(self.theta)))
         norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
         return Training(i, loss, norm, time.perf_counter() - began)
 

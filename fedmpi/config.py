@@ -111,7 +111,10 @@ class Client:
     eta_l: float = key(0.1, "local learning rate η_l", above=0)
     mu: float = key(0.0, "FedProx coefficient μ: a step follows g + μ (θ_i − θᵗ)", least=0)
     decay: float = key(1.0, "factor on η_l per round: η_l decayᵗ", above=0, most=1)
-    device: str = key("cpu", "torch device the clients train on: cpu, cuda, cuda:1, …")
+    device: str = key(
+        "cpu",
+        "torch device the clients train on: cpu, cuda, cuda:1, …; auto: each worker a GPU of its node, or the CPU",
+    )
     threads: int = key(1, "torch threads per rank; θ is the same bits only at the same number", least=1, most=1024)
 
 

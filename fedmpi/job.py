@@ -24,6 +24,7 @@ from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.federation import Federation, work
 from fedmpi.record import remove_checkpoint
 from fedmpi.record.schema import DONE, FAILED, STOPPED
+from fedmpi.seating import Seating, take_seats
 from fedmpi.setup import AS_CONFIGURED, Cast, Plan, Setup, prepare
 
 # How long mpirun is given to pass on the last sentence: it may drop what it has not read when a job is aborted.
@@ -78,14 +79,16 @@ def together(
     plan = Plan(configs, paths, force, resume, attributes or {}, cast)
     with world.vigil.signals.heeded(), ending_all(world, debug):
         hosts = world.vigil.meet(platform.node(), configs[0].comm.timeout)
+        seating = take_seats(world, configs[0])
         if not world.is_server:
             world.follow()
-            take_part(world, configs[0], cast)
+            take_part(world, seating.on_device(configs[0], world.rank), cast)
             return
         torch.set_num_threads(configs[0].client.threads)
         with world.leading():
-            setup = prepare(plan, hosts, world)
-        Job(setup, world, on_round, cast).play()
+            setup = prepare(plan, hosts, seating.devices, world)
+        seating.announce()
+        Job(setup, seating, world, on_round, cast).play()
 
 
 @contextmanager
@@ -109,8 +112,8 @@ def ending_all(world: World, debug: bool) -> Iterator[None]:
 class Job:
     """The server's side of a job: its runs, whose rounds take turns, over one link to the workers."""
 
-    def __init__(self, setup: Setup, world: World, on_round: OnRound, cast: Cast) -> None:
-        self.setup, self.world, self.on_round, self.cast = setup, world, on_round, cast
+    def __init__(self, setup: Setup, seating: Seating, world: World, on_round: OnRound, cast: Cast) -> None:
+        self.setup, self.seating, self.world, self.on_round, self.cast = setup, seating, world, on_round, cast
         self.config, self.home = setup.parts[0].config, setup.home
         self.runs: list[Federation] = []
         # Who was lost, since when, until the others go on.
@@ -154,7 +157,7 @@ class Job:
 
     def new_link(self) -> ServerLink:
         workers = self.world.workers(self.config.server.hosts_clients)
-        host = self.cast.host(self.config, self.setup.dataset) if 0 in workers else None
+        host = self.cast.host(self.seating.on_device(self.config, 0), self.setup.dataset) if 0 in workers else None
         return ServerLink(self.world, self.home, workers, len(self.setup.parts[0].theta), self.config.comm, host)
 
     def finish(self) -> None:

@@ -15,6 +15,7 @@ from fedmpi.comm.placement import static_placement
 from fedmpi.comm.world import World, library_version
 from fedmpi.config import Config
 from fedmpi.data import Dataset, importances, load_dataset
+from fedmpi.devices import AUTO, CPU
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.models import make_model
 from fedmpi.network import VirtualNetwork
@@ -32,7 +33,8 @@ class Cast:
         return configured_scheme(config, dataset)
 
     def theta(self, config: Config) -> NDArray[np.float32]:
-        theta: NDArray[np.float32] = make_model(config).theta.cpu().numpy().copy()
+        here = config.replace({"client.device": CPU}) if config.client.device == AUTO else config
+        theta: NDArray[np.float32] = make_model(here).theta.cpu().numpy().copy()
         return theta
 
     def host(self, config: Config, dataset: Dataset) -> Host:
@@ -92,7 +94,7 @@ class Setup:
     parts: list[Part]
 
 
-def prepare(plan: Plan, hosts: list[str], world: World) -> Setup:
+def prepare(plan: Plan, hosts: list[str], devices: list[str], world: World) -> Setup:
     """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
     config, cast = plan.configs[0], plan.cast
     check_combination(config)
@@ -106,7 +108,6 @@ def prepare(plan: Plan, hosts: list[str], world: World) -> Setup:
     schemes = [cast.scheme(each, dataset) for each in plan.configs]
     thetas = [cast.theta(each) for each in plan.configs]
     home = cast.home(schemes, workers)
-    devices = [config.client.device if rank in workers else "" for rank in range(len(hosts))]
     common = {
         "/clients/n_samples": dataset.n_samples,
         "/clients/rank": home,

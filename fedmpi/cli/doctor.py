@@ -15,13 +15,22 @@ if TYPE_CHECKING:
     from fedmpi.comm.seats import Seat
 
 
+GPU_BUFFERS = {
+    True: "takes GPU buffers (fedmpi gives it host buffers all the same)",
+    False: "takes host buffers only, which is what fedmpi gives it",
+    None: "does not say whether it takes GPU buffers",
+}
+
+
 @dataclass(frozen=True)
 class Findings:
-    """What there is to say about a job: its library, seats, clocks and lines."""
+    """What there is to say about a job: its library, seats, the devices that "auto" takes, clocks and lines."""
 
     library: str
+    cuda_aware: bool | None
     threads: int
     seats: list[Seat]
+    auto: list[str]
     offsets: Offsets
     lines: list[Line]
     complaints: list[str]
@@ -34,8 +43,9 @@ class Findings:
 def doctor(threads: int, max_size: float, file: Path | None) -> None:
     """Say what this MPI job has to work with, and what is wrong with it.
 
-    Under mpirun: the MPI library, hosts, cores and devices of every rank, the offset of every rank's clock, and
-    latency and bandwidth between the server and each worker. Start it as you would start the run:
+    Under mpirun: the MPI library, hosts, cores and devices of every rank, the device that client.device = "auto"
+    takes, the offset of every rank's clock, and latency and bandwidth between the server and each worker. Start it as
+    you would start the run:
 
     \b
     mpirun -n 3 fedmpi doctor
@@ -43,19 +53,22 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     from fedmpi.comm.clocks import measure
     from fedmpi.comm.probes import SIZES, probe_lines
     from fedmpi.comm.seats import complaints, seats
-    from fedmpi.comm.world import connect, library_version
+    from fedmpi.comm.world import connect, cuda_aware, library_version
+    from fedmpi.devices import choose, visible_devices
     from fedmpi.errors import ConfigError
 
     if threads < 1:
         raise ConfigError(f"--threads {threads}: must be at least 1")
     world = connect()
-    taken = seats(world)
+    taken = seats(world, visible_devices())
     offsets = measure(world)
     sizes = [size for size in SIZES if size <= max(8.0, max_size * 2**20)]
     lines = probe_lines(world, sizes)
     if offsets is None:
         return
-    findings = Findings(library_version(), threads, taken, offsets, lines, complaints(taken, threads))
+    auto = choose(taken, world.workers(hosts_clients=False))
+    libraries, wrong = (library_version(), cuda_aware()), complaints(taken, threads)
+    findings = Findings(*libraries, threads, taken, auto, offsets, lines, wrong)
     click.echo("\n".join(report(findings)))
     if file:
         file.write_text(json.dumps(as_dict(findings), indent=1) + "\n")
@@ -68,6 +81,7 @@ def report(findings: Findings) -> list[str]:
     counts = ", ".join(f"{host} ({sum(seat.host == host for seat in taken)})" for host in hosts)
     out = [
         f"MPI      {findings.library}",
+        f"GPUs     this MPI {GPU_BUFFERS[findings.cuda_aware]}",
         f"hosts    {counts}   (ranks)",
         f"threads  {findings.threads} per rank",
         "",
@@ -83,15 +97,14 @@ def report(findings: Findings) -> list[str]:
 
 
 def rank_rows(findings: Findings) -> list[list[str]]:
-    rows = [["rank", "host", "role", "cores", "devices", "clock offset", "±"]]
+    rows = [["rank", "host", "role", "cores", "devices", "auto", "clock offset", "±"]]
     for seat in findings.seats:
         alone = len(findings.seats) == 1
         role = "server, worker" if alone else "worker" if seat.rank else "server"
         offset, error = findings.offsets.offset[seat.rank], findings.offsets.error[seat.rank]
         clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if seat.rank else ["", ""]
-        rows.append(
-            [str(seat.rank), seat.host, role, cores(seat), ", ".join(seat.devices) or "cpu", *clock]
-        )  # fmt: skip
+        devices = seat.masked(", ".join(seat.devices) or "cpu"), findings.auto[seat.rank] or "none"
+        rows.append([str(seat.rank), seat.host, role, cores(seat), *devices, *clock])
     return rows
 
 
@@ -137,7 +150,7 @@ def words(size: int) -> str:
 def table(rows: list[list[str]]) -> list[str]:
     """Lines in columns: words to the left, numbers (all but the second column) to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    left = {k for k, name in enumerate(rows[0]) if name in ("host", "role", "cores", "devices", "transport")}
+    left = {k for k, name in enumerate(rows[0]) if name in ("host", "role", "cores", "devices", "auto", "transport")}
     return [
         "  ".join(cell.ljust(widths[k]) if k in left else cell.rjust(widths[k]) for k, cell in enumerate(row)).rstrip()
         for row in rows
@@ -149,9 +162,15 @@ def as_dict(findings: Findings) -> dict[str, object]:
     offsets = findings.offsets
     return {
         "mpi_library": findings.library,
+        "cuda_aware": findings.cuda_aware,
         "threads": findings.threads,
         "ranks": [
-            {**asdict(seat), "clock_offset": offsets.offset[seat.rank], "clock_error": offsets.error[seat.rank]}
+            {
+                **asdict(seat),
+                "auto": findings.auto[seat.rank],
+                "clock_offset": offsets.offset[seat.rank],
+                "clock_error": offsets.error[seat.rank],
+            }
             for seat in findings.seats
         ],
         "lines": [

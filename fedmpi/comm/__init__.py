@@ -9,5 +9,5 @@ round         what is known of a round's communication
 phases        a round's wall time, divided
 packing       what compression makes of an update
 clocks        how the ranks' clocks are compared; clock_map: the arithmetic of it
-probes        raw latency and bandwidth; seats: cores and threads; bench: fedmpi's path against raw buffers
+probes        raw latency and bandwidth; seats: nodes, cores, devices; bench: fedmpi's path against raw buffers
 """

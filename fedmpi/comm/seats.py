@@ -8,26 +8,36 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from mpi4py import MPI
+
 from fedmpi.comm.world import World
+from fedmpi.devices import MASK, Place
 
 
 @dataclass(frozen=True)
-class Seat:
+class Seat(Place):
     """One rank's place. `cores` are the numbers of those it may run on, of `host_cores` that its host has."""
 
-    rank: int
-    host: str
     cores: tuple[int, ...]
     host_cores: int
-    devices: tuple[str, ...]
 
 
-def seats(world: World) -> list[Seat]:
-    """**Collective.** Every rank's seat, on rank 0; empty elsewhere."""
-    mine = Seat(world.rank, platform.node(), own_cores(), os.cpu_count() or 1, own_devices())
-    texts = world.gather_text(json.dumps(asdict(mine)), width=16384)
-    found = [json.loads(text) for text in texts]
-    return [Seat(s["rank"], s["host"], tuple(s["cores"]), s["host_cores"], tuple(s["devices"])) for s in found]
+def seats(world: World, devices: Sequence[str]) -> list[Seat]:
+    """**Collective.** Every rank's seat, on rank 0; empty elsewhere. `devices` are those that this rank sees."""
+    node, local_rank = own_node(world)
+    seen = tuple(devices), os.environ.get(MASK)
+    mine = Seat(world.rank, platform.node(), node, local_rank, *seen, own_cores(), os.cpu_count() or 1)
+    found = [json.loads(text) for text in world.gather_text(json.dumps(asdict(mine)), width=16384)]
+    return [Seat(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found]
+
+
+def own_node(world: World) -> tuple[int, int]:
+    """**Collective.** This rank's node, known by the lowest rank there, and its number among that node's ranks."""
+    sharing = world.comm.Split_type(MPI.COMM_TYPE_SHARED, key=world.rank)
+    (lowest,) = MPI.Group.Translate_ranks(sharing.group, [0], world.comm.group)
+    local_rank = sharing.rank
+    sharing.Free()
+    return lowest, local_rank
 
 
 def own_cores() -> tuple[int, ...]:
@@ -35,13 +45,6 @@ def own_cores() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
-
-
-def own_devices() -> tuple[str, ...]:
-    """The names of the CUDA devices that this process sees."""
-    import torch
-
-    return tuple(torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count()))
 
 
 def complaints(taken: Sequence[Seat], threads: int) -> list[str]:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fedmpi.config import Config, Model
+from fedmpi.devices import AUTO, CPU, visible_devices
 from fedmpi.errors import ConfigError
 from fedmpi.models.cnn import ImageCNN
 from fedmpi.models.flat import FlatModule
@@ -61,9 +62,9 @@ def make_module(model: Model) -> nn.Module:
 
 
 def torch_device(name: str) -> torch.device:
-    """The torch device of that name, or a ConfigError if this machine has none."""
+    """The torch device of that name, or a ConfigError if this machine has none; "auto" as for a process by itself."""
     try:
-        device = torch.device(name)
+        device = torch.device([*visible_devices(), CPU][0] if name == AUTO else name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]

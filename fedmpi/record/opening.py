@@ -57,8 +57,10 @@ def open_file(path: Path) -> h5py.File:
     if not os.path.isfile(path):
         raise RecordError(f"{path}: no such record")
     head = head_of(path)
-    if not head.startswith(SIGNATURE) or len(head) < HEAD:
+    if not head.startswith(SIGNATURE):
         raise RecordError(f"{path}: not a fedmpi record, nor any other HDF5 file")
+    if len(head) < HEAD:
+        raise RecordError(f"{path}: not a readable HDF5 file (it is cut short)")
     if head[VERSION] not in CHECKSUMMED:
         raise RecordError(f"{path}: an HDF5 file, but not a fedmpi record")
     mode = h5py.h5f.ACC_RDONLY | (h5py.h5f.ACC_SWMR_READ if head[FLAGS] else 0)

@@ -15,6 +15,11 @@ def test_doctor_under_mpirun(fedmpi: Callable, tmp_path: Path) -> None:
     assert "3 ranks × 1000 threads" in done.stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 2]
+    assert [rank["local_rank"] for rank in found["ranks"]] == [0, 1, 2]
+    server, *workers = found["ranks"]
+    assert server["auto"] == ""
+    assert all(rank["auto"] in (rank["devices"] or ["cpu"]) for rank in workers)
+    assert "this MPI" in done.stdout
     assert all(rank["clock_error"] > 0 for rank in found["ranks"][1:])
     # All ranks share this host's clock: the truth is zero, and the bound must hold it.
     assert all(abs(rank["clock_offset"]) <= rank["clock_error"] for rank in found["ranks"])

@@ -34,8 +34,11 @@ def test_a_line_to_every_worker_at_every_size() -> None:
 
 def test_seats_of_all_ranks_reach_the_server() -> None:
     world = connect()
-    taken = seats(world)
+    taken = seats(world, ["cuda:0"] * world.rank)
     passed = [seat.rank for seat in taken] == (list(range(world.size)) if world.is_server else [])
+    # All ranks are on this host.
+    passed = passed and [(seat.node, seat.local_rank) for seat in taken] == [(0, seat.rank) for seat in taken]
+    passed = passed and all(len(seat.devices) == seat.rank for seat in taken)
     passed = passed and all(seat.host == platform.node() and seat.cores for seat in taken)
     passed = passed and (not taken or taken[0].cores == own_cores())
     assert everywhere(passed)

@@ -15,17 +15,17 @@ ROOT = Path(fedmpi.__file__).parent
 # A layer may import from its own and from those below it.
 LAYERS = [
     {"errors", "config", "toml", "rng", ""},
-    {"data", "models"},
+    {"data", "devices", "models"},
     {"sampling", "client", "server", "theory", "network", "compression"},
     {"comm", "record"},
-    {"books", "federation", "job", "replay", "setup", "sweep", "report"},
+    {"books", "federation", "job", "replay", "seating", "setup", "sweep", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {
     "mpi4py": {"comm"},
     "h5py": {"record", "data"},
     "click": {"cli"},
-    "torch": {"models", "data", "client", "comm", "job", "replay", "compression"},
+    "torch": {"models", "data", "devices", "client", "comm", "job", "replay", "compression"},
     "matplotlib": {"report", "theory"},
 }
 # What turns data into code or objects.

@@ -7,7 +7,7 @@ from fedmpi.comm.seats import Seat, complaints
 
 
 def seat(rank: int, host: str, *cores: int) -> Seat:
-    return Seat(rank, host, cores, 4, ())
+    return Seat(rank, host, node=0, local_rank=rank, devices=(), mask=None, cores=cores, host_cores=4)
 
 
 def test_room_for_everyone() -> None:

@@ -1,0 +1,58 @@
+"""The start of a job on all ranks: who trains on which device, and what will make ranks slow each other down."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from fedmpi.comm.seats import Seat, complaints, seats
+from fedmpi.comm.world import World
+from fedmpi.config import Config
+from fedmpi.devices import AUTO, CPU, choose, placement_table, visible_devices
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Every rank's device ("" if it trains nobody); on rank 0, what there is to say about the ranks' places."""
+
+    devices: list[str]
+    remarks: list[str]
+
+    def on_device(self, config: Config, rank: int) -> Config:
+        """The configuration with the device of `rank` in place of "auto"."""
+        return config.replace({"client.device": self.devices[rank]})
+
+    def announce(self) -> None:
+        for remark in self.remarks:
+            say(remark)
+
+
+def take_seats(world: World, config: Config) -> Seating:
+    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees."""
+    auto = config.client.device == AUTO
+    taken = seats(world, visible_devices() if auto else [])
+    workers = world.workers(config.server.hosts_clients)
+
+    def decide() -> str:
+        fixed = [config.client.device if seat.rank in workers else "" for seat in taken]
+        return json.dumps(choose(taken, workers) if auto else fixed)
+
+    devices: list[str] = json.loads(world.first(decide))
+    return Seating(devices, remarks(taken, devices, config) if world.is_server else [])
+
+
+def remarks(taken: Sequence[Seat], devices: Sequence[str], config: Config) -> list[str]:
+    """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
+    found = [f"note: {sentence}" for sentence in complaints(taken, config.client.threads)]
+    if config.client.device == AUTO or set(devices) - {"", CPU}:
+        found.append("\n".join(placement_table(taken, devices)))
+    return found
+
+
+@cache
+def say(remark: str) -> None:
+    """Say it on stderr: once, however many jobs of a sweep it holds for."""
+    print(remark, file=sys.stderr, flush=True)

@@ -1,0 +1,52 @@
+"""Devices that are made up, shared out among ranks that are real."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedmpi import seating
+from fedmpi.comm.world import connect
+from fedmpi.config import Config
+from tests.mpi.conftest import everywhere
+
+pytestmark = pytest.mark.mpi
+DEVICES = ["cuda:0", "cuda:1"]
+
+
+def take_seats(monkeypatch: pytest.MonkeyPatch, device: str) -> tuple[int, int, seating.Seating, Config]:
+    """(rank, size, seating, config) of a job whose ranks see two devices, in place of torch's."""
+    monkeypatch.setattr(seating, "visible_devices", lambda: DEVICES)
+    world, config = connect(), Config.load("quadratic", {"client.device": device})
+    return world.rank, world.size, seating.take_seats(world, config), config
+
+
+def test_every_rank_learns_its_device_and_rank_0_says_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    rank, size, found, config = take_seats(monkeypatch, "auto")
+    expected = ["", "cuda:0", "cuda:1", "cuda:0"][:size] if size > 1 else ["cuda:0"]
+    passed = found.devices == expected
+    if found.devices[rank]:
+        passed = passed and found.on_device(config, rank).client.device == expected[rank]
+    said = "\n".join(found.remarks)
+    passed = passed and (not said if rank else "0  " in said and "cuda:0 (CUDA_VISIBLE_DEVICES=4,6)" in said)
+    assert everywhere(passed)
+
+
+def test_each_rank_takes_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under Slurm's --gpus-per-task."""
+    monkeypatch.setattr("tests.mpi.test_seating.DEVICES", ["cuda:0"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", str(connect().rank))
+    rank, size, found, _ = take_seats(monkeypatch, "auto")
+    passed = found.devices == (["", *["cuda:0"] * (size - 1)] if size > 1 else ["cuda:0"])
+    said = "\n".join(found.remarks)
+    passed = passed and (rank > 0 or all(f"CUDA_VISIBLE_DEVICES={k}" in said for k in range(size > 1, size)))
+    assert everywhere(passed)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_a_named_device_is_left_alone(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    rank, size, found, config = take_seats(monkeypatch, device)
+    passed = found.devices == (["", *[device] * (size - 1)] if size > 1 else [device])
+    passed = passed and found.on_device(config, size - 1) == config
+    shown = any(remark.startswith("host") for remark in found.remarks)
+    assert everywhere(passed and shown == (rank == 0 and device != "cpu"))

@@ -38,7 +38,7 @@ run: install  ## Compare sampling schemes on Shakespeare with the paper's LSTM u
 
 test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then unit and command-line tests.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --durations=15
 
 test-all: install  ## Run everything, the slow tests included.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 MAX_DRIFT = 100e-6
 # How far a clock's rate may stray from its mean rate between two measurements.
 WANDER = 10e-6
+# Measurements kept of each rank: the first, which the mean rate needs, and the last ones.
+KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class ClockMap:
             offset = float(offsets.offset[rank])
             marks.append(Mark(float(offsets.at[rank]) + offset, offset, float(offsets.error[rank])))
             self.rates[rank] = mean_rate(marks)
+            if len(marks) > KEPT:
+                del marks[1]
 
     def to_server(self, rank: int, t: float) -> float:
         """What the server's clock showed when this rank's showed t, in seconds."""

@@ -26,6 +26,8 @@ from fedmpi.record.reader import Record
 from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, Dataset
 
 CHUNK_BYTES = 2**16
+# What HDF5 keeps of each dataset in memory: the last chunks are all that is written to.
+CACHE_BYTES = 2 * CHUNK_BYTES
 # What must stay free on the disk: HDF5 can neither close nor leave alone a file that it could not write to the end.
 RESERVE = 2**20
 # Files to which that happened: HDF5 would crash if it were made to close them.
@@ -154,7 +156,7 @@ def reason(error: Exception) -> str:
 def create_file(path: Path, final: Path) -> h5py.File:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return h5py.File(path, "w", libver="latest")
+        return h5py.File(path, "w", libver="latest", rdcc_nbytes=CACHE_BYTES)
     except OSError as error:
         raise RecordError(f"cannot write {final}: {error.strerror or str(error).splitlines()[0]}") from None
 

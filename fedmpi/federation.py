@@ -52,7 +52,10 @@ class Federation:
         self.total = ExactSum(len(theta))
         self.updates: dict[int, NDArray[np.float32]] = {}
         self.link, self.books, self.on_round = link, books, on_round
+        # For a checkpoint: what the scheme remembered before the draw of round t, and what compression has left out.
+        self.remembered: tuple[int, State] = (-1, {})
         self.left: State = {}
+        self.to_give_back: State = {}
 
     def begin(self) -> None:
         """Evaluate and keep θ⁰, as asked."""
@@ -64,7 +67,7 @@ class Federation:
         """Go on where a checkpoint was written."""
         self.theta[:], self.t = checkpoint.theta, checkpoint.t
         self.scheme.restore(checkpoint.scheme)
-        self.left = checkpoint.left
+        self.to_give_back = checkpoint.left
 
     def round(self, t: int) -> None:
         """θᵗ⁺¹ = θᵗ + η_g Σ ω_i(S_t) Δ_i   [FVKL, Algorithm 1]"""
@@ -74,6 +77,8 @@ class Federation:
     def _round(self, t: int) -> None:
         self.compare_clocks()
         self.exchange_left()
+        if self.checkpoint_is_due():
+            self.remembered = t, memory_of(self.scheme)
         line = Timeline(self.world.now, self.world.now())
         self.link.begin(t, self.number, self.config.run.seed)
         rng = stream(self.config.run.seed, "sampling", t)
@@ -123,18 +128,19 @@ class Federation:
         for outcome in self.books.write():
             self.on_round(outcome)
         if self.checkpoint_is_due():
-            self.checkpoint()
+            t, scheme = self.remembered
+            self.checkpoint(scheme if t == self.t else memory_of(self.scheme))
 
     def checkpoint_is_due(self) -> bool:
         every = self.config.run.checkpoint_every
         return every > 0 and self.t > 0 and self.t % every == 0
 
-    def checkpoint(self) -> None:
-        """Leave what is needed to go on from θᵗ; the rounds before it are recorded already."""
+    def checkpoint(self, scheme: State) -> None:
+        """Leave what is needed to go on from θᵗ; the rounds before it are recorded already. scheme: what the scheme
+        remembers before it draws S_t."""
         self.books.record.sync()
-        now = Checkpoint(self.config, self.t, self.theta, self.scheme.state(), self.left)
+        now = Checkpoint(self.config, self.t, self.theta, scheme, self.left)
         write_checkpoint(self.books.record.path, now)
-        self.left = {}
 
     def remembers(self) -> bool:
         """Whether more than θ and t decides how the run goes on."""
@@ -145,8 +151,9 @@ class Federation:
         it here when the next checkpoint is due."""
         if not self.link.packing.feedback:
             return
-        if self.left:
-            self.link.give_left(self.number, self.left)
+        if self.to_give_back:
+            self.link.give_left(self.number, self.to_give_back)
+            self.to_give_back = {}
         self.left = self.link.gather_left(self.number) if at_end or self.checkpoint_is_due() else {}
 
     def compare_clocks(self) -> None:
@@ -189,10 +196,15 @@ class Federation:
             self.books.keep_theta(self.theta, self.t)
 
 
+def memory_of(scheme: Scheme) -> State:
+    """What a scheme remembers now, whatever it does next."""
+    return {name: np.array(array) for name, array in scheme.state().items()}
+
+
 @contextmanager
 def undone_if_broken(scheme: Scheme) -> Iterator[None]:
     """Give a scheme whose draws change it back what it was, if what follows does not come to its end."""
-    before = {name: np.array(array) for name, array in scheme.state().items()} if scheme.draws_change_state else None
+    before = memory_of(scheme) if scheme.draws_change_state else None
     try:
         yield
     except BaseException:

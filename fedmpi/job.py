@@ -21,7 +21,7 @@ from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World, connect
 from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, Stopped
-from fedmpi.federation import Federation, work
+from fedmpi.federation import Federation, memory_of, work
 from fedmpi.record import remove_checkpoint
 from fedmpi.record.schema import DONE, FAILED, STOPPED
 from fedmpi.seating import Seating, take_seats
@@ -164,9 +164,9 @@ class Job:
         """Write the last rounds, and compare clocks a last time."""
         offsets = self.link.compare_clocks()
         for run in self.runs:
+            run.exchange_left(at_end=True)
             run.settle()
             run.books.write_clocks(offsets)
-            run.exchange_left(at_end=True)
 
     def dismiss(self) -> None:
         """Send the workers home. All is written: a rank that is lost now is no loss."""
@@ -240,7 +240,7 @@ class Job:
             if status == DONE and not run.remembers():
                 remove_checkpoint(record.path)
             elif np.isfinite(run.theta).all() and (status == DONE or not self.link.packing.feedback):
-                run.checkpoint()
+                run.checkpoint(memory_of(run.scheme))
         record.close(status, sentence)
 
 

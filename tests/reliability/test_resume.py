@@ -11,6 +11,7 @@ import pytest
 from fedmpi import open_record
 from fedmpi.record import checkpoint_path
 from tests.conftest import Finished, sentences
+from tests.reliability.jobs import launch, same_run, settings
 
 Fedmpi = Callable[..., Finished]
 SHORT = ["-s", "run.checkpoint_every=3", "-s", "eval.every=2", "-s", "comm.sync_every=4"]
@@ -64,6 +65,20 @@ def test_what_a_run_remembers_comes_back(fedmpi: Fedmpi, tmp_path: Path, what: l
         assert (np.diff(parts.rounds["wall_time"]) > 0).all()
         assert [event["kind"] for event in parts.events] == [b"resumed", b"resumed"]
         assert parts.ranks["compute_time"].shape == (20, 4)
+
+
+@pytest.mark.parametrize("scheme", ["schemes:InTurn", "clustered-similarity"])
+def test_a_scheme_that_remembers_survives_a_kill(tmp_path: Path, scheme: str) -> None:
+    """The checkpoint is written while a round is under way: what it keeps is from before that round's draw."""
+    (tmp_path / "schemes.py").write_text(OWN_SCHEME)
+    how = settings(**{"sampling.scheme": scheme})
+    finished(launch(tmp_path, "run", "quadratic", *how, output="reference.h5").end())
+    job = launch(tmp_path, "run", "quadratic", *how)
+    job.wait_for_rounds(20)
+    job.hit("mpirun")
+    job.end()
+    finished(launch(tmp_path, "run", "run.h5", "--resume", output="run.h5", ranks=3).end())
+    same_run(tmp_path)
 
 
 def test_another_run_is_refused_with_the_differences(fedmpi: Fedmpi, tmp_path: Path) -> None:

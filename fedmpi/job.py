@@ -136,8 +136,10 @@ class Job:
                 raise FedmpiError(told) from error
             error.args = (told,)
             raise
-        self.close(DONE)
+        unwritten = self.close(DONE)
         self.dismiss()
+        if unwritten:
+            raise FedmpiError(unwritten)
 
     def begin(self) -> None:
         """Meet the workers, and begin every run or go on with it."""

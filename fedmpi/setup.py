@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,9 +97,19 @@ class Setup:
 
 def prepare(plan: Plan, hosts: list[str], devices: list[str], world: World) -> Setup:
     """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
+    check_combination(plan.configs[0])
+    with ExitStack() as undone_if_wrong:
+        locks = []
+        for path in plan.paths:
+            locks.append(Lock(path))
+            undone_if_wrong.callback(locks[-1].release)
+        setup = make_setup(plan, hosts, devices, world, locks)
+        undone_if_wrong.pop_all()
+    return setup
+
+
+def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, locks: list[Lock]) -> Setup:
     config, cast = plan.configs[0], plan.cast
-    check_combination(config)
-    locks = [Lock(path) for path in plan.paths]
     pasts = [plan.past(path, each) for path, each in zip(plan.paths, plan.configs, strict=True)]
     for path, past in zip(plan.paths, pasts, strict=True):
         if not past:

@@ -52,3 +52,4 @@ def test_one_sentence_and_exit_code_2(fedmpi: Callable, tmp_path: Path, case: st
     assert sentence in said[0]
     assert "Traceback" not in done.stderr
     assert (tmp_path / "exists.h5").read_text() == "precious"
+    assert not list(tmp_path.glob("*.lock"))

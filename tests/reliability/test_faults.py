@@ -66,6 +66,7 @@ def test_a_silent_worker_is_named(folder: Path) -> None:
     same_run(folder)
 
 
+@pytest.mark.slow
 def test_a_dead_worker_without_ulfm_leaves_a_run_to_resume(folder: Path) -> None:
     job = launch(folder, "run", "quadratic", *LONG, ranks=4)
     job.wait_for_rounds(20)

@@ -44,7 +44,7 @@ def finished(done: Finished) -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        ["sampling.scheme=clustered-similarity", "sampling.recluster_every=2"],
+        pytest.param(["sampling.scheme=clustered-similarity", "sampling.recluster_every=2"], marks=pytest.mark.slow),
         ["comm.compression=topk", "comm.topk=0.2"],
         pytest.param(["sampling.scheme=schemes:InTurn"], marks=pytest.mark.slow),
         pytest.param(["sampling.scheme=optimal", "record.per_client=true"], marks=pytest.mark.slow),
@@ -67,7 +67,7 @@ def test_what_a_run_remembers_comes_back(fedmpi: Fedmpi, tmp_path: Path, what: l
         assert parts.ranks["compute_time"].shape == (20, 4)
 
 
-@pytest.mark.parametrize("scheme", ["schemes:InTurn", "clustered-similarity"])
+@pytest.mark.parametrize("scheme", ["schemes:InTurn", pytest.param("clustered-similarity", marks=pytest.mark.slow)])
 def test_a_scheme_that_remembers_survives_a_kill(tmp_path: Path, scheme: str) -> None:
     """The checkpoint is written while a round is under way: what it keeps is from before that round's draw."""
     (tmp_path / "schemes.py").write_text(OWN_SCHEME)

@@ -57,6 +57,7 @@ def test_to_one_rank(folder: Path, target: int, words: str) -> None:
     resume(folder, 2)
 
 
+@pytest.mark.slow
 def test_usr1_to_mpirun_is_passed_on(folder: Path) -> None:
     job = launch(folder, "run", "quadratic", *LONG, ranks=4)
     job.wait_for_rounds(20)

@@ -89,10 +89,12 @@ class Host:
         """‖Δ_i‖ of each client after its work in round t, with the updates put into `held`; or each L_i(θᵗ)."""
         if not norms:
             return self.losses(clients, between_steps)
+        found = []
         for i in clients:
             delta: NDArray[np.float32] = torch.empty(len(self.theta)).numpy()
             held[i] = self.train(i, t, delta, between_steps), delta
-        return np.array([held[i][0].norm for i in clients])
+            found.append(held[i][0].norm)
+        return np.array(found, np.float64)
 
     def losses(self, clients: Iterable[int], between_batches: Callable[[], object] = nothing) -> NDArray[np.float64]:
         """L_i(θᵗ) of each client's training data (at most eval.max_samples of it): (len,)."""

@@ -163,6 +163,11 @@ class Comm:
         "message per drawn client",
         choices=("bcast", "p2p", "p2p-per-client"),
     )
+    placement: str = key(
+        "static",
+        "who trains a drawn client: the rank that is its home, or any worker that is free, where all can read the data",
+        choices=("static", "dynamic"),
+    )
     sync_every: int = key(20, "compare the ranks' clocks every so many rounds", unit="rounds", least=1)
     overlap: bool = key(True, "let an update travel while the worker trains its next client (per-client)")
     compression: str = key(

@@ -217,7 +217,6 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
     """A worker's life: train the clients it is told to, from the θ it is sent, until it is told to stop."""
     held: Held = {}
     while (order := link.next_order()).kind != Kind.STOP:
-        clients = order.clients.tolist()
         if order.theta_copies:
             host.receive(link.receive_theta(order), order.seed)
         if order.kind == Kind.EVALUATE:
@@ -230,12 +229,13 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
             link.take_left(order)
         elif order.kind == Kind.TRAIN:
             link.begin(order)
-            for i, omega in zip(clients, order.omega.tolist(), strict=True):
+            for i, omega in link.clients(order):
                 deliver(host, link, order.t, i, omega, held)
             held.clear()
             link.report()
         else:
-            link.answer(host.probe(order.kind == Kind.PROBE_NORM, clients, order.t, held, link.progress))
+            asked = (i for i, _ in link.clients(order))
+            link.answer(host.probe(order.kind == Kind.PROBE_NORM, asked, order.t, held, link.progress))
             link.compute += sum(training.seconds for training, _ in held.values())
     link.leave()
 

@@ -152,6 +152,16 @@ def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, l
 
 
 def check_combination(config: Config) -> None:
+    if config.comm.placement == "dynamic" and config.comm.down != "bcast":
+        raise ConfigError(
+            f"comm.down = '{config.comm.down}': with comm.placement = 'dynamic' any worker may train any client, so θ "
+            "must go to all of them; use 'bcast'"
+        )
+    if config.comm.placement == "dynamic" and config.comm.compression == "topk":
+        raise ConfigError(
+            "comm.placement = 'dynamic': what `topk` has not sent yet stays with the worker that trained the client; "
+            "use 'static', or another comm.compression"
+        )
     if config.run.on_rank_failure == "continue" and config.comm.compression == "topk":
         raise ConfigError(
             'run.on_rank_failure = "continue": what `topk` has not sent yet is lost with its worker; use "stop" and '

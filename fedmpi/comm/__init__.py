@@ -2,7 +2,7 @@
 
 world         who is there, how to wait, how to fail
 orders        what the server tells a worker
-placement     which rank is home to which client
+placement     which rank is home to which client; dispatch: who trains one that is drawn
 server_link   the server's end of a round; worker_link: a worker's
 per_client    one exchange that brings updates back; reduced: the other
 round         what is known of a round's communication

@@ -22,14 +22,14 @@ class Kind(IntEnum):
     TAKE_LEFT = 7  # have it back, of these clients
 
 
-HEAD = 7
+HEAD = 8
 # Instead of a number of copies: θ comes by a broadcast to all workers.
 BROADCAST = -1
 
 
 @dataclass(frozen=True)
 class Order:
-    """One order. On the wire: int64 [kind, run, seed, t, exponent, copies of θ that follow, N, clients…, ω…]."""
+    """One order. On the wire: int64 [kind, run, seed, t, exponent, copies of θ that follow, open, N, clients…, ω…]."""
 
     kind: Kind
     run: int = 0
@@ -39,14 +39,15 @@ class Order:
     theta_copies: int = BROADCAST
     clients: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     omega: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    open: bool = False  # whether there may be more clients than these, for who asks
 
     def encode(self) -> NDArray[np.int64]:
-        numbers = (self.kind, self.run, self.seed, self.t, self.exponent, self.theta_copies, len(self.clients))
-        head = np.array(numbers, np.int64)
+        key = self.kind, self.run, self.seed, self.t, self.exponent
+        head = np.array([*key, self.theta_copies, self.open, len(self.clients)], np.int64)
         return np.concatenate([head, self.clients, self.omega.view(np.int64)])
 
     @staticmethod
     def decode(message: NDArray[np.int64]) -> Order:
-        kind, run, seed, t, exponent, copies, N = (int(value) for value in message[:HEAD])
+        kind, run, seed, t, exponent, copies, is_open, N = message[:HEAD].tolist()
         clients, omega = message[HEAD : HEAD + N], message[HEAD + N :].view(np.float64)
-        return Order(Kind(kind), run, seed, t, exponent, copies, clients, omega)
+        return Order(Kind(kind), run, seed, t, exponent, copies, clients, omega, bool(is_open))

@@ -34,6 +34,9 @@ class ReducedInbox:
     def begin(self, expected: int) -> None:
         pass
 
+    def excuse(self, count: int) -> None:
+        pass
+
     def poll(self, add: Add) -> bool:
         return False
 

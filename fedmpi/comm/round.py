@@ -87,7 +87,10 @@ class Inbox(Protocol):
         """Whether an update is known to be on its way."""
 
     def begin(self, expected: int) -> None:
-        """Expect so many updates from other ranks this round."""
+        """Expect so many updates this round."""
+
+    def excuse(self, count: int) -> None:
+        """So many of them do not come from other ranks."""
 
     def poll(self, add: Add) -> bool:
         """Move what can be moved and `add` each update that has arrived; returns whether anything did."""

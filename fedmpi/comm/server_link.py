@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedmpi.client import Held, Host
 from fedmpi.comm import clocks
 from fedmpi.comm.clock_map import ClockMap, Offsets
+from fedmpi.comm.dispatch import Dispatch, Shares
 from fedmpi.comm.orders import BROADCAST, Kind, Order
 from fedmpi.comm.packing import Packing
 from fedmpi.comm.per_client import PerClientInbox
@@ -47,8 +48,11 @@ class ServerLink:
         self.inbox: Inbox = ReducedInbox(world, d, self.clocks)
         if settings.exchange == "per-client":
             self.inbox = PerClientInbox(world, d, len(self.remote), self.packing, self.clocks)
+        self.dispatch = Dispatch(world, home, workers, settings.placement == "dynamic")
         self.delta = new_vector(d)
         self.held: Held = {}
+        self.holders = np.full(len(home), SERVER, np.int32)
+        self.holding = False
         self.sent: list[MPI.Request] = []
         self.run = self.seed = 0
 
@@ -66,49 +70,66 @@ class ServerLink:
         """Start round t of one of the job's runs."""
         self.round, self.run, self.seed = Round(t), run, seed
         self.held.clear()
+        self.holding = False
 
     def probe(self, kind: Kind, clients: NDArray[np.int64], theta: NDArray[np.float32]) -> NDArray[np.float64]:
         """One number from each of these clients, before anyone is drawn: ‖Δ_i‖ after training, or L_i(θᵗ).
 
         Updates are held where they were computed, until `call` asks for some and drops the rest.
         """
-        shares = split_by_home(self.home[clients])
+        dispatch, norms = self.dispatch, kind == Kind.PROBE_NORM
+        shares = dispatch.call(clients, np.zeros(len(clients)), None)
         values = np.empty(len(clients))
         pending = []
         for rank in self.remote:
             share = shares.get(rank, NOBODY)
-            answer = np.empty(len(share))
-            pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), share, answer))
-            copies = self._copies(len(share))
-            self._order(rank, Order(kind, self.run, self.seed, self.round.t, 0, copies, clients[share]))
-            self.round.up_bytes += answer.nbytes
+            answer = np.empty(len(clients) if dispatch.is_open(rank) else len(share))
+            pending.append((self.world.comm.Irecv(answer, rank, Tag.PROBE), rank, answer))
+            copies, is_open = self._copies(len(share)), dispatch.is_open(rank)
+            key = self.run, self.seed, self.round.t
+            self._order(rank, Order(kind, *key, 0, copies, clients[share], open=is_open))
         self._send_theta(theta, shares)
         if SERVER in shares and self.host:
-            own = clients[shares[SERVER]].tolist()
-            norms = kind == Kind.PROBE_NORM
-            values[shares[SERVER]] = self.host.probe(norms, own, self.round.t, self.held, self.world.attend)
-        for request, share, answer in pending:
-            self.world.wait_for(request)
-            values[share] = answer
+
+            def meanwhile() -> None:
+                dispatch.serve()
+                self.world.attend()
+
+            found = self.host.probe(norms, dispatch.own(), self.round.t, self.held, meanwhile)
+            values[dispatch.places(SERVER)] = found
+        for request, rank, answer in pending:
+            self.world.wait(partial(self._serve_until, request))
+            places = dispatch.places(rank)
+            values[places] = answer[: len(places)]
+            self.round.up_bytes += 8 * len(places)
+            self.holders[clients[places]] = rank
+        self.holders[clients[dispatch.places(SERVER)]] = SERVER
+        self.holding = norms
+        self.round.control_bytes += dispatch.bytes
         return values
+
+    def _serve_until(self, request: MPI.Request) -> bool:
+        self.dispatch.serve()
+        return request.Test()
 
     def call(self, exponent: int, cohort: Cohort) -> None:
         """Tell every worker which of its clients are in S_t (control). θᵗ is to follow, unless a probe brought it."""
         self.weights = dict(zip(cohort.clients.tolist(), cohort.omega.tolist(), strict=True))
-        self.shares = split_by_home(self.home[cohort.clients])
-        self.mine = cohort.clients[self.shares.get(SERVER, NOBODY)]
+        held = self.holders[cohort.clients] if self.holding else None
+        self.shares = self.dispatch.call(cohort.clients, cohort.omega, held)
         for rank in self.remote:
             share = self.shares.get(rank, NOBODY)
             clients, omega = cohort.clients[share], cohort.omega[share]
             copies = 0 if self.round.down else self._copies(len(share))
             key = self.run, self.seed, self.round.t
-            self._order(rank, Order(Kind.TRAIN, *key, exponent, copies, clients, omega))
+            is_open = self.dispatch.is_open(rank)
+            self._order(rank, Order(Kind.TRAIN, *key, exponent, copies, clients, omega, is_open))
 
     def send_theta(self, theta: NDArray[np.float32]) -> None:
         """Send θᵗ to the workers that were called (down)."""
         self._send_theta(theta, self.shares)
 
-    def _send_theta(self, theta: NDArray[np.float32], shares: dict[int, NDArray[np.int64]]) -> None:
+    def _send_theta(self, theta: NDArray[np.float32], shares: Shares) -> None:
         """By one broadcast, or by the messages that `_copies` announced; `down` begins here."""
         began = self.world.now()
         if self.settings.down == "bcast":
@@ -146,27 +167,28 @@ class ServerLink:
 
         reports = [self._expect_report(rank) for rank in self.remote]
         requests = [request for request, _, _ in reports]
-        self.inbox.begin(len(self.weights) - len(self.mine))
-        mine = deque(self.mine.tolist())
+        self.inbox.begin(len(self.weights))
+        for client in self.dispatch.own():
+            self._train_own(client, add)
+        self.inbox.excuse(len(self.dispatch.places(SERVER)))
         rest = Rest()
-        while mine or self.inbox.due or not MPI.Request.Testall(requests):
-            moved = self.inbox.poll(add)
-            if mine:
-                self._train_own(mine.popleft(), add)
-            elif moved:
+        while self.inbox.due or not MPI.Request.Testall(requests):
+            if self._move(add):
                 rest.again()
             else:
                 self.world.attend()
                 rest.flowing = self.inbox.flowing
                 rest()
-        seen.reports = [read_report(rank, report, self.clocks) for _, rank, report in reports]
+        seen.reports = [read_report(rank, self._filled(rank, report), self.clocks) for _, rank, report in reports]
         now = self.world.now()
         seen.clock_error = max((self.clocks.error(rank, now) for rank in self.remote), default=0.0)
-        seen.control_bytes += sum(report.nbytes for _, _, report in reports)
+        seen.control_bytes += sum(self._filled(rank, report).nbytes for _, rank, report in reports)
+        seen.control_bytes += self.dispatch.bytes
         # θ is down when the last worker holds it.
         began, sent = seen.down[0]
         seen.down = [(began, max([sent, *(min(report.held, now) for report in seen.reports)]))]
         self.inbox.finish(total, seen)
+        self.dispatch.learn(seen.arrivals)
         return seen
 
     def evaluate(self, theta: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -245,9 +267,19 @@ class ServerLink:
             self.host.receive(theta, self.seed)
 
     def _expect_report(self, rank: int) -> tuple[MPI.Request, int, NDArray[np.float64]]:
-        rows = len(self.shares.get(rank, NOBODY)) if self.inbox.rows_in_reports else 0
-        report = np.empty(REPORT + ROW * rows)
+        # One that asks for more may train any number of the called clients.
+        rows = len(self.weights) if self.dispatch.is_open(rank) else len(self.shares.get(rank, NOBODY))
+        report = np.empty(REPORT + ROW * (rows if self.inbox.rows_in_reports else 0))
         return self.world.comm.Irecv(report, rank, Tag.REPORT), rank, report
+
+    def _filled(self, rank: int, report: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As much of a report as has come."""
+        return report[: REPORT + ROW * len(self.dispatch.places(rank))]
+
+    def _move(self, add: Add) -> bool:
+        """Take in what has come and give out what is asked for; returns whether there was anything."""
+        served = self.dispatch.serve()
+        return self.inbox.poll(add) or served
 
     def _train_own(self, client: int, add: Add) -> None:
         assert self.host is not None
@@ -257,7 +289,7 @@ class ServerLink:
             delta = self.delta
 
             def meanwhile() -> None:
-                self.inbox.poll(add)
+                self._move(add)
                 self.world.attend()
 
             training = self.host.train(client, self.round.t, delta, meanwhile)
@@ -266,13 +298,6 @@ class ServerLink:
         numbers = training.loss, training.norm, sent_norm, training.seconds
         self.round.arrivals.append(Arrival(client, SERVER, *numbers, now, now))
         add(client, sent_norm, delta)
-
-
-def split_by_home(ranks: NDArray[np.int32]) -> dict[int, NDArray[np.int64]]:
-    """The places of each rank in `ranks`, in ascending order."""
-    order = np.argsort(ranks, kind="stable")
-    pieces = np.split(order, np.flatnonzero(np.diff(ranks[order])) + 1)
-    return {int(ranks[piece[0]]): piece for piece in pieces if len(piece)}
 
 
 def read_report(rank: int, report: NDArray[np.float64], clock_map: ClockMap) -> Report:

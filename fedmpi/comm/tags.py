@@ -21,3 +21,5 @@ class Tag(IntEnum):
     LINE = 9
     LEFT = 10
     TREE = 11
+    ASK = 12
+    GRANT = 13

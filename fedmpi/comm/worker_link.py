@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training
 from fedmpi.comm import clocks
+from fedmpi.comm.dispatch import Ticket
 from fedmpi.comm.orders import BROADCAST, Kind, Order
 from fedmpi.comm.per_client import PerClientOutbox
 from fedmpi.comm.reduced import ReducedOutbox
@@ -27,6 +30,8 @@ class WorkerLink:
         if settings.exchange == "per-client":
             self.outbox = PerClientOutbox(world, d, settings)
         self.theta = new_vector(d)
+        self.ticket = Ticket(world)
+        self.open = False
         self.sent: list[MPI.Request] = []
         # Whether the server has said STOP: whatever happens afterwards is no failure of the run.
         self.dismissed = False
@@ -69,6 +74,19 @@ class WorkerLink:
         """Start delivering for a TRAIN order."""
         self.outbox.begin(order)
 
+    def clients(self, order: Order) -> Iterator[tuple[int, float]]:
+        """The clients that an order names, each with its ω (0 in a probe); then those that are granted on asking."""
+        self.open = order.open
+        omega = order.omega.tolist() or [0.0] * len(order.clients)
+        yield from zip(order.clients.tolist(), omega, strict=True)
+        while self.open:
+            began = self.world.now()
+            granted = self.ticket.granted()
+            self.idle += self.world.now() - began
+            self.open = granted is not None
+            if granted:
+                yield granted
+
     def slot(self) -> NDArray[np.float32]:
         """Where the next Δ_i is to be written: (d,) float32."""
         began = self.world.now()
@@ -83,6 +101,8 @@ class WorkerLink:
 
     def deliver(self, training: Training, omega: float) -> None:
         """Send off the update that was written into the slot."""
+        if self.open:
+            self.ticket.ask()  # ahead of the update, not behind it
         self.outbox.deliver(training, omega)
 
     def answer(self, values: NDArray[np.float64]) -> None:

@@ -38,6 +38,19 @@ def last_loss(record: Record) -> str:
     return f"{record.evals['loss'][-1]:.4f}" if len(record.evals) else "–"
 
 
+def balance(record: Record) -> str:
+    """How evenly the training was spread over the ranks that host clients; empty if nobody has trained."""
+    busy = record.ranks["compute_time"]
+    hosting = busy.any(axis=0)
+    mean = busy[:, hosting].mean(axis=1) if hosting.any() else busy[:, :0].sum(axis=1)
+    trained = mean > 0
+    if not trained.any():
+        return ""
+    ratio = float(np.median(busy[trained].max(axis=1) / mean[trained]))
+    ranks = f"{hosting.sum()} {'rank' if hosting.sum() == 1 else 'ranks'}"
+    return f"{record.config.comm.placement} over {ranks}: the slowest trained {ratio:.2f} × the mean (median round)"
+
+
 def about(record: Record) -> str:
     """What was run, where, and what it moved."""
     config, rounds = record.config, record.rounds
@@ -56,6 +69,8 @@ def about(record: Record) -> str:
     for direction in ("down", "up"):
         logical, wire = (int(rounds[f"{direction}_bytes_{ledger}"].sum()) for ledger in ("logical", "wire"))
         lines.append(f"{direction:<9} {byte_size(logical)} logical, {byte_size(wire)} on the wire")
+    if imbalance := balance(record):
+        lines.append(f"balance   {imbalance}")
     if record.message:
         lines.append(f"failure   {record.message}")
     return "\n".join(map(printable, lines))

@@ -64,6 +64,15 @@ def test_quadratic_is_the_same_bits(shared_path: Path, scheme: str, hosts_client
     assert everywhere(records is None or same_run(*records))
 
 
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+@pytest.mark.parametrize("hosts_clients", [False, True])
+@pytest.mark.parametrize("scheme", ["full", "md", "binomial", "optimal", "power-of-choice"])
+def test_whoever_is_free_may_train_a_client(shared_path: Path, scheme: str, hosts_clients: bool, exchange: str) -> None:
+    where = {"comm.placement": "dynamic", "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
+    records = alone_and_together("quadratic", {**QUADRATIC, **where, "sampling.scheme": scheme}, shared_path)
+    assert everywhere(records is None or same_run(*records))
+
+
 @pytest.mark.parametrize("scheme", ["optimal-approx", "clustered-similarity", "fedavg", "poisson"])
 def test_quadratic_is_the_same_bits_with_other_schemes(shared_path: Path, scheme: str) -> None:
     settings = {**QUADRATIC, "sampling.scheme": scheme, "sampling.m": 3, "data.spread": 0.3}

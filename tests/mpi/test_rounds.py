@@ -14,6 +14,9 @@ from fedmpi import Config, open_record, run
 from fedmpi.client import Host, Training
 from fedmpi.comm.phases import PHASES
 from fedmpi.comm.world import World, connect
+from fedmpi.data import Dataset
+from fedmpi.job import together
+from fedmpi.setup import Cast
 from tests.mpi.conftest import COMM, everywhere
 
 pytestmark = pytest.mark.mpi
@@ -33,8 +36,8 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
             "up_bytes_logical": 5 * theta,
             "down_bytes_wire": workers * theta,
             "up_bytes_wire": up_wire,
-            # orders: 7 + 2N numbers; reports: 5 numbers; rows: 6 numbers per update; 8 bytes each
-            "control_bytes_wire": 8 * (workers * (7 + 5) + 5 * (2 + 6)) if workers else 0,
+            # orders: 8 + 2N numbers; reports: 5 numbers; rows: 6 numbers per update; 8 bytes each
+            "control_bytes_wire": 8 * (workers * (8 + 5) + 5 * (2 + 6)) if workers else 0,
         }
         passed = all((rounds[name] == value).all() for name, value in expected.items())
     assert everywhere(passed)
@@ -62,6 +65,40 @@ def test_every_client_trains_at_its_home(shared_path: Path) -> None:
         passed = passed and set(record.clients["rank"]) == set(range(min(1, COMM.size - 1), COMM.size))
         passed = passed and (cohorts["arrive_time"] >= cohorts["post_time"]).all()
     assert everywhere(bool(passed))
+
+
+class OneSlowClient(Host):
+    """Client 0 takes its time: until it is done, all the others could be trained."""
+
+    def train(self, i: int, t: int, delta: np.ndarray, between_steps: object = None) -> Training:
+        trained = super().train(i, t, delta)
+        time.sleep(0.5 if i == 0 else 0.001)
+        return replace(trained, seconds=0.5 if i == 0 else 0.001)
+
+
+class SlowCast(Cast):
+    def host(self, config: Config, dataset: Dataset) -> Host:
+        return OneSlowClient(config, dataset)
+
+
+@pytest.mark.mpi(min_size=3)
+@pytest.mark.parametrize("exchange", ["per-client", "reduced"])
+def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared_path: Path, exchange: str) -> None:
+    where = {"comm.placement": "dynamic", "comm.exchange": exchange}
+    config = Config.load("quadratic", {"run.T": 2, "sampling.scheme": "full", **where})
+    together([config], [shared_path / "run.h5"], connect(), cast=SlowCast())
+    passed = True
+    if COMM.rank == 0:
+        record = open_record(shared_path / "run.h5")
+        for rows in np.split(record.cohorts, [20]):
+            slow = rows["rank"][rows["client"] == 0]
+            passed = passed and rows["client"].tolist() == list(range(20)) and (rows["rank"] == slow).sum() == 1
+        # orders: 8 + 2 for the first client; a grant of 2 for each of the others, and a last one to each worker
+        workers = COMM.size - 1
+        granted = 2 * (20 - workers) + 2 * workers
+        expected = 8 * (workers * (8 + 2 + 5) + granted + 20 * 6)
+        passed = passed and (record.rounds["control_bytes_wire"] == expected).all()
+    assert everywhere(passed)
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])

@@ -33,6 +33,9 @@ hosts=$1 ranks=$2
 shift 2
 mpirun=("$MPIRUN" -n "$ranks")
 export OMP_NUM_THREADS=$THREADS
+FEDMPI_MARK=$(mktemp)
+export FEDMPI_MARK
+trap 'rm -f "$FEDMPI_MARK"' EXIT
 
 if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
     if [ -f "$hosts" ]; then mpirun+=(--hostfile "$hosts"); else mpirun+=(--host "$hosts"); fi
@@ -42,7 +45,9 @@ if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
     # A rank that waits inside MPI gives its core to one that trains.
     export OMPI_MCA_mpi_yield_when_idle=1
     mpirun+=(--map-by "$map:OVERSUBSCRIBE" --bind-to "$BIND")
-    mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle)
+    mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle -x FEDMPI_MARK)
+    # A host whose link is cut is noticed in half a minute, here and on it: its ranks are ended, and the job with them.
+    export PRTE_MCA_oob_tcp_keepalive_time=10 PRTE_MCA_oob_tcp_keepalive_intvl=5 PRTE_MCA_oob_tcp_keepalive_probes=4
     if [ -n "$SSH" ]; then export PRTE_MCA_plm_ssh_agent=$SSH; fi
     if [ -n "$ULFM" ]; then mpirun+=(--with-ft ulfm); fi
 else
@@ -59,5 +64,11 @@ job=$!
 trap 'kill -USR1 "$job"' TERM INT
 while :; do
     wait "$job" && code=0 || code=$?
-    kill -0 "$job" 2>/dev/null || exit "$code"
+    kill -0 "$job" 2>/dev/null || break
 done
+# Open MPI's mpirun exits with 0 when it has lost a host. The first rank, if it is on this one, has said whether it ended.
+if [ "$code" = 0 ] && [ "$(cat "$FEDMPI_MARK")" = running ]; then
+    echo "fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume" >&2
+    code=1
+fi
+exit "$code"

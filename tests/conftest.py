@@ -40,7 +40,7 @@ def mpirun_command(ranks: int) -> list[str]:
 
 def sentences(done: Finished, *starts: str) -> list[str]:
     """What fedmpi itself said on stderr. mpirun's own words may stand around it, and may leave a blank before it."""
-    lines = [line.lstrip() for line in done.stderr.splitlines()]
+    lines = [line.lstrip(" \t\0") for line in done.stderr.splitlines()]
     return [line for line in lines if line.startswith(starts or ("fedmpi: ",))]
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -34,6 +35,9 @@ COMMANDS = (
 # Launchers tell each process its rank here. Used only to say a usage error once instead of once per rank.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 GRACE_SECONDS = 3.0
+# A file in which the first rank says that it runs, and at its end its exit code: Open MPI's mpirun exits with 0 when it
+# has lost a host. The launch scripts name one.
+MARK = "FEDMPI_MARK"
 
 
 class LazyGroup(click.Group):
@@ -63,6 +67,7 @@ def cli() -> None:
 
 def main() -> None:
     """The `fedmpi` command: every error is one sentence, with exit code 2 for bad input and 1 for a failed run."""
+    mark("running")
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -85,7 +90,9 @@ def main() -> None:
         code = 1
         if "--debug" in sys.argv:
             traceback.print_exc()
-    end(code if isinstance(code, int) else 0)
+    code = code if isinstance(code, int) else 0
+    mark(str(code))
+    end(code)
 
 
 def end(code: int) -> None:
@@ -97,6 +104,12 @@ def end(code: int) -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def mark(text: str) -> None:
+    if (path := os.environ.get(MARK)) and is_first_rank():
+        with suppress(OSError), open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def is_first_rank() -> bool:

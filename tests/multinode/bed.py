@@ -92,12 +92,10 @@ class Bed:
 
     def __exit__(self, *why: object) -> None:
         names = [self.namespace(host) for host in self.hosts]
-        for name in names:
-            # Everything in our namespaces was started by us: sshds, and what a failed job may have left.
-            with suppress(RuntimeError):
-                for pid in command("ip", "netns", "pids", name).split():
-                    with suppress(ProcessLookupError):
-                        os.kill(int(pid), signal.SIGKILL)
+        # Everything in our namespaces was started by us: sshds, and what a failed job may have left.
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for sshd in self.sshds.values():
             sshd.wait()
         for name in [*names, self.switch]:
@@ -109,6 +107,14 @@ class Bed:
 
     def namespace(self, host: int) -> str:
         return f"{self.stem}-node{host}"
+
+    def processes(self) -> list[int]:
+        """All processes of the hosts."""
+        found: list[int] = []
+        for host in self.hosts:
+            with suppress(RuntimeError):
+                found += map(int, command("ip", "netns", "pids", self.namespace(host)).split())
+        return found
 
     def hostfile(self, slots: Sequence[int]) -> Path:
         """A hostfile that gives so many ranks to each host."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fedmpi import Config, open_record, run
-from tests.conftest import BIN, Finished
+from fedmpi.errors import RecordError
+from tests.conftest import BIN, Finished, sentences
 from tests.multinode.bed import Bed
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +35,15 @@ def hostfile(name: str, folder: Path, hosts: int) -> Path:
 
 def launch(bed: Bed, script: str | Path, *words: str | Path, **env: str) -> Finished:
     return bed.on(1, script, *words, FEDMPI_PREFIX=str(BIN.parent), FEDMPI_SSH=str(bed.folder / "agent"), **env)
+
+
+def rounds_done(path: Path) -> int:
+    """How far a run is; 0 while it has no record."""
+    try:
+        with open_record(path) as record:
+            return record.rounds_done
+    except RecordError:
+        return 0
 
 
 def check(path: Path, settings: dict[str, int], hosts: list[str]) -> None:
@@ -67,6 +79,35 @@ def test_a_script_that_fedmpi_launch_wrote(two_hosts: Bed, tmp_path: Path, fedmp
     done = launch(two_hosts, tmp_path / "job.sh")
     assert done.returncode == 0, done.stderr
     check(tmp_path / "two.h5", SETTINGS, ["node1", "node1", "node2", "node2"])
+
+
+@pytest.mark.slow
+def test_a_host_that_is_cut_off_ends_the_job_on_all_of_them_and_the_run_goes_on_later(
+    three_hosts: Bed, tmp_path: Path, fedmpi: Callable[..., Finished]
+) -> None:
+    long = {"run.T": 4000, "eval.every": 0}
+    words = [hostfile("four-nodes", tmp_path, 3), "6", "run", *arguments(long, "three.h5")]
+    with ThreadPoolExecutor() as pool:
+        job = pool.submit(launch, three_hosts, ROOT / "launch/mpirun.sh", *words)
+        while rounds_done(tmp_path / "three.h5") < 20:
+            assert not job.done(), job.result().stderr
+            time.sleep(0.05)
+        three_hosts.cut(3)
+        done = job.result()
+    assert done.returncode == 1
+    assert sentences(done) == [
+        "fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume"
+    ]
+    deadline = time.monotonic() + 60
+    while any(b"fedmpi" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in three_hosts.processes()):
+        assert time.monotonic() < deadline, "ranks are left on a host"
+        time.sleep(0.2)
+    assert 20 <= rounds_done(tmp_path / "three.h5") < 4000
+    assert fedmpi("run", "three.h5", "--resume").returncode == 0
+    with open_record(tmp_path / "three.h5") as record:
+        theta = record.theta.tobytes()
+    with open_record(run(Config.load("quadratic", long), tmp_path / "alone.h5")) as single:
+        assert theta == single.theta.tobytes()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""The `reduced` exchange: each rank sums its own ω_i Δ_i and one Reduce brings the total.
+"""The `reduced` exchange: each rank sums its own ω_i Δ_i and one reduction brings the total.
 
 For people who want rounds, not measurements. The sums are `ExactSum`s, so the total is the same bits as when the
-server adds the updates itself, whatever order MPI reduces in.
+server adds the updates itself, whatever order the sums are added in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
 from fedmpi.comm.round import ROW, Add, Round, Row, new_vector, read_row, write_row
-from fedmpi.comm.tree import add_up
+from fedmpi.comm.tree import Adder
 from fedmpi.comm.world import World
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
@@ -28,8 +28,7 @@ class ReducedInbox:
     flowing = False
 
     def __init__(self, world: World, d: int, clocks: ClockMap) -> None:
-        self.world, self.clocks = world, clocks
-        self.scratch = np.empty(d, np.int64)
+        self.world, self.clocks, self.adder = world, clocks, Adder(world, d)
 
     def begin(self, expected: int) -> None:
         pass
@@ -43,7 +42,7 @@ class ReducedInbox:
     def finish(self, total: ExactSum, seen: Round) -> None:
         if not seen.reports:
             return
-        add_up(self.world, total.total, self.scratch)
+        self.adder.add_up(total.total)
         arrived = self.world.now()
         # Until the last worker has its sum ready, the others wait for it: only then is the total on its way.
         seen.up = [(min(arrived, max(report.done for report in seen.reports)), arrived)]
@@ -57,8 +56,7 @@ class ReducedOutbox:
 
     def __init__(self, world: World, d: int, settings: Comm) -> None:
         self.world, self.packing = world, Packing(settings, d)
-        self.sum = ExactSum(d)
-        self.scratch = np.empty(d, np.int64)
+        self.sum, self.adder = ExactSum(d), Adder(world, d)
         self.delta = new_vector(d)
         self.trained: list[Row] = []
 
@@ -86,4 +84,4 @@ class ReducedOutbox:
         return np.array(self.trained).reshape(-1, ROW)
 
     def finish(self) -> None:
-        add_up(self.world, self.sum.total, self.scratch)
+        self.adder.add_up(self.sum.total)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.comm.clock_map import Offsets
-from fedmpi.comm.phases import Interval, divide
+from fedmpi.comm.phases import Interval, divide, partition
 from fedmpi.comm.round import Round
 from fedmpi.comm.tags import SERVER
 from fedmpi.network import VirtualNetwork
@@ -96,9 +96,17 @@ class Outcome:
 
     @property
     def phases(self) -> dict[str, float]:
+        """Seconds of each phase."""
+        return divide(self.line.start, self.end, self._spans())
+
+    @property
+    def timeline(self) -> list[tuple[str, Interval]]:
+        """Which phase it was when."""
+        return partition(self.line.start, self.end, self._spans())
+
+    def _spans(self) -> dict[str, list[Interval]]:
         spans = dict(self.line.spans, down=self.seen.down, up=self.seen.up)
-        spans["aggregate"] = self.seen.aggregate + spans.get("aggregate", [])
-        return divide(self.line.start, self.end, spans)
+        return spans | {"aggregate": self.seen.aggregate + spans.get("aggregate", [])}
 
 
 class Books:

@@ -20,6 +20,7 @@ from fedmpi.client import Held, Host
 from fedmpi.comm.orders import Kind
 from fedmpi.comm.round import Round
 from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.spans import Doing
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
 from fedmpi.config import Config
@@ -220,13 +221,17 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
         if order.theta_copies:
             host.receive(link.receive_theta(order), order.seed)
         if order.kind == Kind.EVALUATE:
-            link.send_evaluation(host.evaluate(mine, link.progress))
+            with link.spans.during(Doing.EVALUATE):
+                found = host.evaluate(mine, link.progress)
+            link.send_evaluation(found)
         elif order.kind == Kind.CLOCK:
             link.compare_clocks(order.t)
         elif order.kind == Kind.GIVE_LEFT:
             link.give_left(order)
         elif order.kind == Kind.TAKE_LEFT:
             link.take_left(order)
+        elif order.kind == Kind.GIVE_SPANS:
+            link.give_spans()
         elif order.kind == Kind.TRAIN:
             link.begin(order)
             for i, omega in link.clients(order):
@@ -235,7 +240,9 @@ def work(host: Host, link: WorkerLink, mine: list[int]) -> None:
             link.report()
         else:
             asked = (i for i, _ in link.clients(order))
-            link.answer(host.probe(order.kind == Kind.PROBE_NORM, asked, order.t, held, link.progress))
+            with link.spans.during(Doing.PROBE):
+                found = host.probe(order.kind == Kind.PROBE_NORM, asked, order.t, held, link.progress)
+            link.answer(found)
             link.compute += sum(training.seconds for training, _ in held.values())
     link.leave()
 
@@ -247,5 +254,5 @@ def deliver(host: Host, link: WorkerLink, t: int, i: int, omega: float, held: He
         training, delta[:] = held[i]
     else:
         training = host.train(i, t, delta, link.progress)
-        link.compute += training.seconds
+        link.trained(training)
     link.deliver(training, omega)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedmpi.books import Outcome
 from fedmpi.comm.server_link import ServerLink
+from fedmpi.comm.spans import Spans
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World, connect
 from fedmpi.config import Config
@@ -26,6 +27,7 @@ from fedmpi.record import remove_checkpoint
 from fedmpi.record.schema import DONE, FAILED, STOPPED
 from fedmpi.seating import Seating, take_seats
 from fedmpi.setup import AS_CONFIGURED, Cast, Plan, Setup, prepare
+from fedmpi.trace import Trace
 
 # How long mpirun is given to pass on the last sentence: it may drop what it has not read when a job is aborted.
 FORWARD_SECONDS = 0.3
@@ -46,17 +48,19 @@ def run(
     debug: bool = False,
     on_round: OnRound = silent,
     world: World | None = None,
+    profile: str | Path | None = None,
 ) -> Path:
     """**Collective.** The path of the record of one run of `config`.
 
     In one process, or under mpirun with every rank calling it; rank 0's config counts. `out` defaults to
     `<run.name>.h5`. With `resume`, what an earlier job has left there is continued. `on_round` is called on rank 0
-    after each round.
+    after each round. `profile` is a file for the timeline of all ranks, in Chrome's trace format.
     """
     world = world or connect()
     config = Config.from_toml(world.first(config.to_toml))
     path = Path(out or f"{config.run.name}.h5")
-    together([config], [path], world, force=force, resume=resume, debug=debug, on_round=on_round)
+    timeline = Path(profile) if profile else None
+    together([config], [path], world, force=force, resume=resume, debug=debug, on_round=on_round, profile=timeline)
     return path
 
 
@@ -71,6 +75,7 @@ def together(
     on_round: OnRound = silent,
     attributes: dict[str, str] | None = None,
     cast: Cast = AS_CONFIGURED,
+    profile: Path | None = None,
 ) -> None:
     """**Collective.** Run several configurations in one job, their rounds interleaved, each into its own record.
 
@@ -82,13 +87,16 @@ def together(
         seating = take_seats(world, configs[0])
         if not world.is_server:
             world.follow()
-            take_part(world, seating.on_device(configs[0], world.rank), cast)
+            take_part(world, seating.on_device(configs[0], world.rank), cast, Spans(world.now, profile is not None))
             return
         torch.set_num_threads(configs[0].client.threads)
         with world.leading():
             setup = prepare(plan, hosts, seating.devices, world)
         seating.announce()
-        Job(setup, seating, world, on_round, cast).play()
+        job = Job(setup, seating, world, on_round, cast, Trace() if profile else None)
+        job.play()
+        if job.trace and profile:
+            job.trace.write(profile, hosts)
 
 
 @contextmanager
@@ -112,8 +120,11 @@ def ending_all(world: World, debug: bool) -> Iterator[None]:
 class Job:
     """The server's side of a job: its runs, whose rounds take turns, over one link to the workers."""
 
-    def __init__(self, setup: Setup, seating: Seating, world: World, on_round: OnRound, cast: Cast) -> None:
-        self.setup, self.seating, self.world, self.on_round, self.cast = setup, seating, world, on_round, cast
+    def __init__(
+        self, setup: Setup, seating: Seating, world: World, on_round: OnRound, cast: Cast, trace: Trace | None = None
+    ) -> None:
+        self.setup, self.seating, self.world, self.cast = setup, seating, world, cast
+        self.on_round, self.trace = on_round, trace
         self.config, self.home = setup.parts[0].config, setup.home
         self.runs: list[Federation] = []
         # Who was lost, since when, until the others go on.
@@ -145,9 +156,7 @@ class Job:
         """Meet the workers, and begin every run or go on with it."""
         self.link = self.new_link()
         for number, part in enumerate(self.setup.parts):
-            run = Federation(
-                part.config, self.world, part.scheme, part.theta, self.link, part.books, self.on_round, number
-            )
+            run = Federation(part.config, self.world, part.scheme, part.theta, self.link, part.books, self.tell, number)
             self.runs.append(run)
             if part.start:
                 run.resume(part.start)
@@ -157,10 +166,16 @@ class Job:
         for run in self.runs:
             self.surely(run.begin)
 
+    def tell(self, outcome: Outcome) -> None:
+        if self.trace:
+            self.trace.round(outcome)
+        self.on_round(outcome)
+
     def new_link(self) -> ServerLink:
         workers = self.world.workers(self.config.server.hosts_clients)
         host = self.cast.host(self.seating.on_device(self.config, 0), self.setup.dataset) if 0 in workers else None
-        return ServerLink(self.world, self.home, workers, len(self.setup.parts[0].theta), self.config.comm, host)
+        d, on_spans = len(self.setup.parts[0].theta), self.trace.worker if self.trace else None
+        return ServerLink(self.world, self.home, workers, d, self.config.comm, host, on_spans)
 
     def finish(self) -> None:
         """Write the last rounds, and compare clocks a last time."""
@@ -246,7 +261,7 @@ class Job:
         record.close(status, sentence)
 
 
-def take_part(world: World, config: Config, cast: Cast) -> None:
+def take_part(world: World, config: Config, cast: Cast, spans: Spans) -> None:
     """Be a worker, for as long as there is a server."""
     dataset = cast.dataset(config)
     host = cast.host(config, dataset)
@@ -257,7 +272,7 @@ def take_part(world: World, config: Config, cast: Cast) -> None:
         try:
             homes.append(np.empty(len(dataset.n_samples), np.int32))
             world.share(homes[-1])
-            links.append(WorkerLink(world, len(host.theta), config.comm))
+            links.append(WorkerLink(world, len(host.theta), config.comm, spans))
             return work(host, links[-1], np.flatnonzero(homes[-1] == world.rank).tolist())
         except BaseException as error:
             if links and links[-1].dismissed:

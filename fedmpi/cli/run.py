@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="FILE", help="The record to write.  [default: <run.name>.h5]")
 @click.option("--resume", is_flag=True, help="Go on with the output if it exists, from its last checkpoint.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
+@click.option("--profile", is_flag=True, help="Also write a timeline of all ranks, for Perfetto: <output>.trace.json.")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
-def run(source: str, overrides: tuple[str, ...], output: str | None, resume: bool, force: bool, debug: bool) -> None:
+def run(
+    source: str,
+    overrides: tuple[str, ...],
+    output: str | None,
+    resume: bool,
+    force: bool,
+    profile: bool,
+    debug: bool,
+) -> None:
     """Run one federation and record it.
 
     SOURCE is a preset's name (`fedmpi presets`), a TOML file, or a record to run again. Under mpirun, rank 0 is
@@ -54,10 +63,13 @@ def run(source: str, overrides: tuple[str, ...], output: str | None, resume: boo
     from fedmpi.job import run as run_federation
 
     with Progress(config.run.T, quiet=not world.is_server) as progress:
+        timeline = path.with_suffix(".trace.json") if profile else None
         how = {"force": force, "resume": resume, "debug": debug}
-        run_federation(config, path, **how, on_round=progress.update, world=world)
+        run_federation(config, path, **how, on_round=progress.update, world=world, profile=timeline)
     if world.is_server:
         click.echo(f"record: {path}")
+        if timeline:
+            click.echo(f"timeline: {timeline} (open it at ui.perfetto.dev or chrome://tracing)")
 
 
 def load(source: str, overrides: tuple[str, ...]) -> Config:

@@ -8,6 +8,7 @@ per_client    one exchange that brings updates back; reduced: the other
 round         what is known of a round's communication
 phases        a round's wall time, divided
 packing       what compression makes of an update
+spans         what a worker does when, for a profile
 clocks        how the ranks' clocks are compared; clock_map: the arithmetic of it
 probes        raw latency and bandwidth; seats: nodes, cores, devices; bench: fedmpi's path against raw buffers
 """

@@ -20,6 +20,7 @@ class Kind(IntEnum):
     CLOCK = 5  # answer the ping-pong that compares clocks
     GIVE_LEFT = 6  # send what compression has left out of your clients' updates
     TAKE_LEFT = 7  # have it back, of these clients
+    GIVE_SPANS = 8  # say what you have done when, since you were last asked
 
 
 HEAD = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -19,6 +19,7 @@ from fedmpi.comm.packing import Packing
 from fedmpi.comm.per_client import PerClientInbox
 from fedmpi.comm.reduced import ReducedInbox
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
+from fedmpi.comm.spans import SPAN
 from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.world import Rest, World
@@ -28,6 +29,8 @@ from fedmpi.server import ExactSum
 
 NOBODY = np.empty(0, np.int64)
 Watch = Callable[[int, NDArray[np.float32]], None]
+OnSpans = Callable[[int, NDArray[np.float64]], None]
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 class ServerLink:
@@ -41,7 +44,10 @@ class ServerLink:
         d: int,
         settings: Comm,
         host: Host | None,
+        on_spans: OnSpans | None = None,
     ) -> None:
+        """on_spans: told what each worker has done, whenever clocks are compared."""
+        self.on_spans = on_spans
         self.world, self.home, self.host, self.settings = world, home, host, settings
         self.remote = [rank for rank in workers if rank != SERVER]
         self.packing, self.clocks = Packing(settings, d), ClockMap(world.size)
@@ -64,7 +70,17 @@ class ServerLink:
             offset[rank], error[rank], at[rank] = clocks.ask(self.world, rank, rounds)
         self._settle()
         self.clocks.add(Offsets(offset, error, at))
+        if self.on_spans:
+            for rank in self.remote:
+                self.on_spans(self.world.origin[rank], self._spans(rank))
         return Offsets(offset, error, at)
+
+    def _spans(self, rank: int) -> NDArray[np.float64]:
+        """What a worker has done since it was last asked, on our clock: (k, SPAN)."""
+        self._order(rank, Order(Kind.GIVE_SPANS, theta_copies=0))
+        spans = self._hear(rank, Tag.SPANS, np.empty(0)).reshape(-1, SPAN)
+        spans[:, 2:] = [[self.clocks.to_server(rank, t) for t in pair] for pair in spans[:, 2:].tolist()] or 0
+        return spans
 
     def begin(self, t: int, run: int, seed: int) -> None:
         """Start round t of one of the job's runs."""
@@ -214,7 +230,7 @@ class ServerLink:
         left = dict(self.packing.left(run))
         for rank in self.remote:
             self._order(rank, Order(Kind.GIVE_LEFT, run, theta_copies=0))
-            clients = self._hear_clients(rank)
+            clients = self._hear(rank, Tag.LEFT, np.empty(0, np.int64))
             for i in clients.tolist():
                 left[i] = np.empty(len(self.delta), np.float32)
                 self.world.wait_for(self.world.comm.Irecv(left[i], rank, Tag.LEFT), flowing=True)
@@ -236,12 +252,13 @@ class ServerLink:
                 self.world.wait_for(self.world.comm.Isend(rows[i], rank, Tag.LEFT), flowing=True)
         self._settle()
 
-    def _hear_clients(self, rank: int) -> NDArray[np.int64]:
+    def _hear(self, rank: int, tag: Tag, like: NDArray[Number]) -> NDArray[Number]:
+        """A message of unknown length, of numbers `like` these."""
         status = MPI.Status()
-        self.world.wait(lambda: self.world.comm.Iprobe(rank, Tag.LEFT, status))
-        clients = np.empty(status.Get_count(MPI.INT64_T), np.int64)
-        self.world.comm.Recv(clients, rank, Tag.LEFT)
-        return clients
+        self.world.wait(lambda: self.world.comm.Iprobe(rank, tag, status))
+        message = np.empty(status.Get_count(MPI.BYTE) // like.itemsize, like.dtype)
+        self.world.comm.Recv(message, rank, tag)
+        return message
 
     def stop(self) -> None:
         """Send every worker home."""

@@ -23,3 +23,4 @@ class Tag(IntEnum):
     TREE = 11
     ASK = 12
     GRANT = 13
+    SPANS = 14

@@ -15,6 +15,7 @@ from fedmpi.comm.orders import BROADCAST, Kind, Order
 from fedmpi.comm.per_client import PerClientOutbox
 from fedmpi.comm.reduced import ReducedOutbox
 from fedmpi.comm.round import Outbox, new_vector
+from fedmpi.comm.spans import Doing, Spans
 from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.world import World
@@ -24,8 +25,8 @@ from fedmpi.config import Comm
 class WorkerLink:
     """Where a worker meets the server. It does nothing between orders but sleep."""
 
-    def __init__(self, world: World, d: int, settings: Comm) -> None:
-        self.world = world
+    def __init__(self, world: World, d: int, settings: Comm, spans: Spans | None = None) -> None:
+        self.world, self.spans = world, spans or Spans(world.now, wanted=False)
         self.outbox: Outbox = ReducedOutbox(world, d, settings)
         if settings.exchange == "per-client":
             self.outbox = PerClientOutbox(world, d, settings)
@@ -53,7 +54,7 @@ class WorkerLink:
         self.world.wait(heard)
         content = np.empty(status.Get_count(MPI.INT64_T), np.int64)
         message[0].Recv(content)
-        self.idle += self.world.now() - began
+        self._waited(began)
         order = Order.decode(content)
         self.dismissed = order.kind == Kind.STOP
         return order
@@ -66,8 +67,7 @@ class WorkerLink:
             broadcast(self.world, self.theta)
         for _ in range(order.theta_copies):
             self.world.wait_for(comm.Irecv(self.theta, SERVER, Tag.THETA), flowing=True)
-        self.held = self.world.now()
-        self.idle += self.held - began
+        self.held = self._waited(began, Doing.RECEIVE)
         return self.theta
 
     def begin(self, order: Order) -> None:
@@ -82,7 +82,7 @@ class WorkerLink:
         while self.open:
             began = self.world.now()
             granted = self.ticket.granted()
-            self.idle += self.world.now() - began
+            self._waited(began)
             self.open = granted is not None
             if granted:
                 yield granted
@@ -91,7 +91,9 @@ class WorkerLink:
         """Where the next Δ_i is to be written: (d,) float32."""
         began = self.world.now()
         slot = self.outbox.slot()
-        self.send += self.world.now() - began
+        left = self.world.now()
+        self.send += left - began
+        self.spans.add(Doing.SEND, began, left)
         return slot
 
     def progress(self) -> None:
@@ -99,11 +101,18 @@ class WorkerLink:
         self.outbox.progress()
         self.world.attend()
 
+    def trained(self, training: Training) -> None:
+        """Take note of a client's training, which has just ended."""
+        self.compute += training.seconds
+        now = self.world.now()
+        self.spans.add(Doing.TRAIN, now - training.seconds, now, training.client)
+
     def deliver(self, training: Training, omega: float) -> None:
         """Send off the update that was written into the slot."""
         if self.open:
             self.ticket.ask()  # ahead of the update, not behind it
-        self.outbox.deliver(training, omega)
+        with self.spans.during(Doing.SEND, training.client):
+            self.outbox.deliver(training, omega)
 
     def answer(self, values: NDArray[np.float64]) -> None:
         """The numbers a probe asked for, in the order's order."""
@@ -111,7 +120,8 @@ class WorkerLink:
 
     def compare_clocks(self, rounds: int) -> None:
         """The worker's part of a measurement of its clock."""
-        clocks.answer(self.world, rounds)
+        with self.spans.during(Doing.CLOCKS):
+            clocks.answer(self.world, rounds)
 
     def report(self) -> None:
         """Close the round: tell the server when θ was here and where the time went."""
@@ -140,9 +150,20 @@ class WorkerLink:
             left[i] = np.empty(len(self.theta), np.float32)
             self.world.wait_for(self.world.comm.Irecv(left[i], SERVER, Tag.LEFT), flowing=True)
 
+    def give_spans(self) -> None:
+        """Send what this rank has done when."""
+        self._send(self.spans.take().reshape(-1), Tag.SPANS)
+
     def leave(self) -> None:
         """Complete what is still on its way before this rank goes."""
         self.world.wait(lambda: MPI.Request.Testall(self.sent), flowing=True)
+
+    def _waited(self, began: float, doing: Doing = Doing.IDLE) -> float:
+        """Now, with the time since `began` counted as idle."""
+        now = self.world.now()
+        self.idle += now - began
+        self.spans.add(doing, began, now)
+        return now
 
     def _send(self, message: NDArray[np.float64], tag: Tag) -> None:
         self.leave()

@@ -18,7 +18,7 @@ LAYERS = [
     {"data", "devices", "models"},
     {"sampling", "client", "server", "theory", "network", "compression"},
     {"comm", "record"},
-    {"books", "federation", "job", "replay", "seating", "setup", "sweep", "report"},
+    {"books", "federation", "job", "replay", "seating", "setup", "sweep", "trace", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {

@@ -115,7 +115,13 @@ class Client:
         "cpu",
         "torch device the clients train on: cpu, cuda, cuda:1, …; auto: each worker a GPU of its node, or the CPU",
     )
-    threads: int = key(1, "torch threads per rank; θ is the same bits only at the same number", least=1, most=1024)
+    threads: int = key(
+        1,
+        "torch threads per rank; θ is the same bits only at the same number; 0: as many as Slurm gives a rank"
+        " (--cpus-per-task), or as every host has cores for, and recorded",
+        least=0,
+        most=1024,
+    )
 
 
 @dataclass(frozen=True)

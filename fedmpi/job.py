@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -81,15 +82,17 @@ def together(
 
     They may differ in run.name, run.seed and [sampling] only: clients, data and model are the same for all.
     """
-    plan = Plan(configs, paths, force, resume, attributes or {}, cast)
     with world.vigil.signals.heeded(), ending_all(world, debug):
         hosts = world.vigil.meet(platform.node(), configs[0].comm.timeout)
-        seating = take_seats(world, configs[0])
+        plan = Plan(configs, paths, force, resume, attributes or {}, cast)
+        look = world.is_server and not configs[0].client.threads
+        seating = take_seats(world, configs[0], plan.recorded_threads() if look else 0)
+        plan = replace(plan, configs=[seating.with_threads(config) for config in configs])
         if not world.is_server:
             world.follow()
             take_part(world, seating.on_device(configs[0], world.rank), cast, Spans(world.now, profile is not None))
             return
-        torch.set_num_threads(configs[0].client.threads)
+        torch.set_num_threads(seating.threads)
         with world.leading():
             setup = prepare(plan, hosts, seating.devices, world)
         seating.announce()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fedmpi.comm.seats import Seat, complaints, seats
+from fedmpi.comm.seats import Seat, complaints, seats, threads_for
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.devices import AUTO, CPU, choose, placement_table, visible_devices
@@ -19,34 +19,43 @@ class Seating:
     """Every rank's device ("" if it trains nobody); on rank 0, what there is to say about the ranks' places."""
 
     devices: list[str]
+    threads: int
     remarks: list[str]
 
     def on_device(self, config: Config, rank: int) -> Config:
         """The configuration with the device of `rank` in place of "auto"."""
-        return config.replace({"client.device": self.devices[rank]})
+        return self.with_threads(config).replace({"client.device": self.devices[rank]})
+
+    def with_threads(self, config: Config) -> Config:
+        """The configuration with the number of threads in place of 0."""
+        return config.replace({"client.threads": self.threads})
 
     def announce(self) -> None:
         for remark in self.remarks:
             say(remark)
 
 
-def take_seats(world: World, config: Config) -> Seating:
-    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees."""
+def take_seats(world: World, config: Config, recorded: int = 0) -> Seating:
+    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees. recorded: the threads that a run
+    has had so far, if it is to be resumed."""
     auto = config.client.device == AUTO
     taken = seats(world, visible_devices() if auto else [])
     workers = world.workers(config.server.hosts_clients)
 
     def decide() -> str:
         fixed = [config.client.device if seat.rank in workers else "" for seat in taken]
-        return json.dumps(choose(taken, workers) if auto else fixed)
+        threads = config.client.threads or recorded or threads_for(taken)
+        return json.dumps([choose(taken, workers) if auto else fixed, threads])
 
-    devices: list[str] = json.loads(world.first(decide))
-    return Seating(devices, remarks(taken, devices, config) if world.is_server else [])
+    devices, threads = json.loads(world.first(decide))
+    return Seating(devices, threads, remarks(taken, devices, threads, config) if world.is_server else [])
 
 
-def remarks(taken: Sequence[Seat], devices: Sequence[str], config: Config) -> list[str]:
+def remarks(taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config) -> list[str]:
     """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
-    found = [f"note: {sentence}" for sentence in complaints(taken, config.client.threads)]
+    found = [f"note: {sentence}" for sentence in complaints(taken, threads)]
+    if not config.client.threads:
+        found.append(f"threads: {threads} per rank")
     if config.client.device == AUTO or set(devices) - {"", CPU}:
         found.append("\n".join(placement_table(taken, devices)))
     return found

@@ -74,6 +74,14 @@ class Plan:
     attributes: dict[str, str] = field(default_factory=dict)
     cast: Cast = AS_CONFIGURED
 
+    def recorded_threads(self) -> int:
+        """The threads per rank of the run that is to go on; 0 if none is."""
+        past = self.past(self.paths[0], self.configs[0])
+        if past is None:
+            return 0
+        with past.record as record:
+            return record.config.client.threads
+
     def past(self, path: Path, config: Config) -> Past | None:
         """What there is to go on with at `path`."""
         if not self.resume:

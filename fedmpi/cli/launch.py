@@ -135,7 +135,7 @@ def checked(command: str, cpus: int | None, **given: Any) -> Job:
     config = load(given["source"], given["overrides"])
     if command == "sweep" and config.sweep == type(config.sweep)():
         raise ConfigError(f"--array is for sweeps, and '{given['source']}' has no [sweep] table: leave --array out")
-    return Job(config=config, cpus=cpus or config.client.threads, command=command, **given)
+    return Job(config=config, cpus=cpus or config.client.threads or 1, command=command, **given)
 
 
 def write(script: str, values: Mapping[str, str], job: Job, start: str, path: str | None) -> None:

@@ -51,7 +51,7 @@ class Job:
         changes = list(self.overrides)
         if self.gpus and self.config.client.device == "cpu" and not self.overrides_device:
             changes.append("client.device=auto")
-        if self.cpus != self.config.client.threads:
+        if self.config.client.threads not in (0, self.cpus):
             changes.append(f"client.threads={self.cpus}")
         output = self.output or self.config.run.name + (".h5" if self.command == "run" else "")
         return [self.command, self.source, *(word for change in changes for word in ("-s", change)), "-o", output]

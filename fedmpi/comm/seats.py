@@ -13,6 +13,9 @@ from mpi4py import MPI
 from fedmpi.comm.world import World
 from fedmpi.devices import MASK, Place
 
+# Where Slurm says how many cores each rank has.
+GRANTED = "SLURM_CPUS_PER_TASK"
+
 
 @dataclass(frozen=True)
 class Seat(Place):
@@ -20,13 +23,15 @@ class Seat(Place):
 
     cores: tuple[int, ...]
     host_cores: int
+    granted: int = 0  # cores that Slurm gives each rank; 0 if it does not say
 
 
 def seats(world: World, devices: Sequence[str]) -> list[Seat]:
     """**Collective.** Every rank's seat, on rank 0; empty elsewhere. `devices` are those that this rank sees."""
     node, local_rank = own_node(world)
     seen = tuple(devices), os.environ.get(MASK)
-    mine = Seat(world.rank, platform.node(), node, local_rank, *seen, own_cores(), os.cpu_count() or 1)
+    granted = int(os.environ.get(GRANTED) or 0)
+    mine = Seat(world.rank, platform.node(), node, local_rank, *seen, own_cores(), os.cpu_count() or 1, granted)
     found = [json.loads(text) for text in world.gather_text(json.dumps(asdict(mine)), width=16384)]
     return [Seat(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found]
 
@@ -45,6 +50,18 @@ def own_cores() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
+
+
+def threads_for(taken: Sequence[Seat]) -> int:
+    """How many threads every rank can have: what Slurm grants the poorest, or cores ÷ ranks of the fullest host."""
+    granted = min(seat.granted for seat in taken)
+    if granted:
+        return granted
+    shares = []
+    for host in {seat.host for seat in taken}:
+        here = [seat for seat in taken if seat.host == host]
+        shares.append(len(set().union(*(seat.cores for seat in here))) // len(here))
+    return max(1, min(shares))
 
 
 def complaints(taken: Sequence[Seat], threads: int) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedmpi.comm.probes import carrier
-from fedmpi.comm.seats import Seat, complaints
+from fedmpi.comm.seats import Seat, complaints, threads_for
 
 
 def seat(rank: int, host: str, *cores: int) -> Seat:
@@ -27,6 +29,19 @@ def test_two_ranks_bound_to_one_core() -> None:
     assert bound.startswith("a: ranks 1, 2 are bound to core 1 together")
     assert "--bind-to none" in bound
     assert crowded.startswith("a: 3 ranks × 1 thread on 2 cores")
+
+
+def test_threads_are_what_the_fullest_host_has_for_each_rank() -> None:
+    wide, shared = [seat(0, "a", *range(8)), seat(1, "a", *range(8))], [seat(k, "b", *range(6)) for k in (2, 3, 4)]
+    assert threads_for(wide) == 4
+    assert threads_for(wide + shared) == 2
+    assert threads_for([seat(0, "a", 0, 1), seat(1, "a", 2, 3)]) == 2  # bound to cores of their own
+    assert threads_for([seat(k, "a", 0) for k in range(3)]) == 1
+
+
+def test_what_slurm_grants_comes_first() -> None:
+    taken = [replace(seat(k, "a", *range(16)), granted=granted) for k, granted in enumerate((4, 3))]
+    assert threads_for(taken) == 3
 
 
 def test_the_carrier_is_the_interface_that_counted_the_bytes() -> None:

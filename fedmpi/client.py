@@ -20,6 +20,8 @@ from fedmpi.models import TrainableModel, make_model
 from fedmpi.models.memory import keep_freed_memory
 from fedmpi.rng import stream, torch_seed
 
+# (d,) float32: numpy's is in host memory, torch's where the model is.
+Vector = NDArray[np.float32] | torch.Tensor
 # A worker keeps the data of the clients it trained last; others are loaded again when they are drawn.
 CACHED_CLIENTS = 1024
 
@@ -56,16 +58,16 @@ class Host:
         self.staging = torch.empty(self.theta.shape, pin_memory=True) if self.theta.is_cuda else None
         self.data: Callable[[int], ClientData] = lru_cache(CACHED_CLIENTS)(dataset.client)
 
-    def receive(self, theta: NDArray[np.float32], seed: int = 0) -> None:
+    def receive(self, theta: Vector, seed: int = 0) -> None:
         """Take θᵗ, the point every client of this round starts from, and the seed of the run it belongs to."""
-        received = torch.from_numpy(theta)
-        self.theta.copy_(received if self.staging is None else self.staging.copy_(received))
+        received = as_tensor(theta)
+        if self.staging is not None and received is not theta:
+            received = self.staging.copy_(received)
+        self.theta.copy_(received)
         self.seed = seed
 
-    def train(
-        self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = nothing
-    ) -> Training:
-        """Client i's work in round t; Δ_i is written into `delta`: (d,) float32."""
+    def train(self, i: int, t: int, delta: Vector, between_steps: Callable[[], object] = nothing) -> Training:
+        """Client i's work in round t; Δ_i is written into `delta`."""
         began = time.perf_counter()
         try:
             loss = local_steps(
@@ -75,8 +77,8 @@ class Host:
             raise
         except Exception as error:
             raise FedmpiError(f"client {i}, round {t}: {type(error).__name__}: {error}") from error
-        out = torch.from_numpy(delta)
-        if self.staging is None:
+        out = as_tensor(delta)
+        if self.staging is None or out is delta:
             torch.sub(self.model.theta, self.theta, out=out)
         else:
             out.copy_(self.staging.copy_(self.model.theta.sub_(self.theta)))
@@ -115,6 +117,11 @@ class Host:
             _, accuracy = means(self.model, data.testing(limit), between_batches)
             rows.append((loss, accuracy))
         return np.array(rows, np.float64).reshape(-1, 2)
+
+
+def as_tensor(vector: Vector) -> torch.Tensor:
+    """The same memory as a tensor."""
+    return vector if isinstance(vector, torch.Tensor) else torch.from_numpy(vector)
 
 
 def local_steps(

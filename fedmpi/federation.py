@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedmpi.books import Books, Evaluation, Ledger, Outcome, Timeline
-from fedmpi.client import Held, Host
+from fedmpi.client import Held, Host, as_tensor
 from fedmpi.comm.orders import Kind
 from fedmpi.comm.round import Round
 from fedmpi.comm.server_link import ServerLink
@@ -251,7 +251,8 @@ def deliver(host: Host, link: WorkerLink, t: int, i: int, omega: float, held: He
     """Train client i, or take the update held since a probe, and send it off."""
     delta = link.slot()
     if i in held:
-        training, delta[:] = held[i]
+        training, kept = held[i]
+        as_tensor(delta).copy_(as_tensor(kept))
     else:
         training = host.train(i, t, delta, link.progress)
         link.trained(training)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedmpi.books import Outcome
+from fedmpi.comm.round import device_of_messages
 from fedmpi.comm.server_link import ServerLink
 from fedmpi.comm.spans import Spans
 from fedmpi.comm.worker_link import WorkerLink
@@ -275,7 +276,8 @@ def take_part(world: World, config: Config, cast: Cast, spans: Spans) -> None:
         try:
             homes.append(np.empty(len(dataset.n_samples), np.int32))
             world.share(homes[-1])
-            links.append(WorkerLink(world, len(host.theta), config.comm, spans))
+            device = device_of_messages(host.theta.device, config.comm)
+            links.append(WorkerLink(world, len(host.theta), config.comm, spans, device))
             return work(host, links[-1], np.flatnonzero(homes[-1] == world.rank).tolist())
         except BaseException as error:
             if links and links[-1].dismissed:

@@ -12,7 +12,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.client import Host, Training
+from fedmpi.client import Host, Training, Vector
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.data import ClientData, Dataset
@@ -143,12 +143,10 @@ class WaitingHost(Host):
         self.theta = torch.zeros(d)
         self.seconds = seconds
 
-    def receive(self, theta: NDArray[np.float32], seed: int = 0) -> None:
+    def receive(self, theta: Vector, seed: int = 0) -> None:
         pass
 
-    def train(
-        self, i: int, t: int, delta: NDArray[np.float32], between_steps: Callable[[], object] = lambda: None
-    ) -> Training:
+    def train(self, i: int, t: int, delta: Vector, between_steps: Callable[[], object] = lambda: None) -> Training:
         """Nothing, for as long as the work took; a client that was probed but not drawn takes the mean."""
         began = time.perf_counter()
         if self.seconds is not None and self.seconds[t]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 GPU_BUFFERS = {
-    True: "takes GPU buffers (fedmpi gives it host buffers all the same)",
+    True: "takes GPU buffers: per-client updates that are not compressed go from there, and θ comes there",
     False: "takes host buffers only, which is what fedmpi gives it",
     None: "does not say whether it takes GPU buffers",
 }

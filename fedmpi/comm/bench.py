@@ -15,7 +15,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from fedmpi.client import Training
+from fedmpi.client import Training, as_tensor
 from fedmpi.comm.orders import Kind, Order
 from fedmpi.comm.round import new_vector
 from fedmpi.comm.server_link import ServerLink
@@ -206,7 +206,7 @@ def worker_path(name: str, link: WorkerLink, norm: float) -> Path:
         for client in order.clients.tolist():
             slot = link.slot()
             if fresh:
-                slot.fill(1.0)
+                as_tensor(slot).fill_(1.0)
             link.deliver(Training(client, 0.0, norm, 0.0), 1.0)
         link.report()
         fresh = False

@@ -12,7 +12,7 @@ import torch
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from fedmpi.client import Training
+from fedmpi.client import Training, Vector
 from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
@@ -41,6 +41,25 @@ class Parcel:
         self.payload = self.message.view(np.uint8)[: packing.size]
         # Without a codec the payload is the update itself.
         self.delta = None if packing.codec else self.payload.view(np.float32)
+
+    def write(self, row: Row) -> None:
+        self.row[:] = row
+
+
+class DeviceParcel:
+    """The same in a device's memory, from which MPI takes it; for updates without a codec."""
+
+    def __init__(self, packing: Packing, device: torch.device) -> None:
+        words = -(-packing.size // 8)
+        self.message = torch.zeros(words + ROW, dtype=torch.float64, device=device)
+        self.row = self.message[words:]
+        self.payload = np.empty(0, np.uint8)
+        self.delta = self.message.view(torch.float32)[: packing.size // 4]
+
+    def write(self, row: Row) -> None:
+        self.row.copy_(torch.tensor(row, dtype=torch.float64))
+        if self.message.is_cuda:
+            torch.cuda.synchronize(self.message.device)  # MPI does not wait for torch's stream
 
 
 class PerClientInbox:
@@ -113,9 +132,11 @@ class PerClientInbox:
 class PerClientOutbox:
     """A worker's end: two parcels, so that one update can be on its way while the next is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm) -> None:
+    def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
         self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
-        self.parcels = [Parcel(self.packing) for _ in range(WORKER_PARCELS)]
+        self.parcels: list[Parcel | DeviceParcel] = [
+            DeviceParcel(self.packing, device) if device else Parcel(self.packing) for _ in range(WORKER_PARCELS)
+        ]
         self.sent = [MPI.REQUEST_NULL] * WORKER_PARCELS
         self.uncompressed = new_vector(d if self.packing.codec else 0)
         self.current = 0
@@ -123,7 +144,7 @@ class PerClientOutbox:
     def begin(self, order: Order) -> None:
         self.order = order
 
-    def slot(self) -> NDArray[np.float32]:
+    def slot(self) -> Vector:
         self.current = (self.current + 1) % WORKER_PARCELS
         self._settle()
         return self._delta()
@@ -131,13 +152,15 @@ class PerClientOutbox:
     def deliver(self, training: Training, omega: float) -> None:
         order, parcel = self.order, self.parcels[self.current]
         key = order.run, order.seed, order.t, training.client
-        sent_norm = self.packing.pack(self._delta(), training.norm, key, parcel.payload)
-        parcel.row[:] = write_row(training, sent_norm, self.world.now())
+        sent_norm = training.norm
+        if self.packing.codec:
+            sent_norm = self.packing.pack(self.uncompressed, training.norm, key, parcel.payload)
+        parcel.write(write_row(training, sent_norm, self.world.now()))
         self.sent[self.current] = self.world.comm.Isend(parcel.message, SERVER, Tag.UPDATE)
         if not self.overlap:
             self._settle()
 
-    def _delta(self) -> NDArray[np.float32]:
+    def _delta(self) -> Vector:
         delta = self.parcels[self.current].delta
         return self.uncompressed if delta is None else delta
 

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedmpi.client import Training
+from fedmpi.client import Training, Vector
 from fedmpi.comm.clock_map import ClockMap
 from fedmpi.comm.orders import Order
 from fedmpi.comm.packing import Packing
 from fedmpi.comm.phases import Interval
+from fedmpi.comm.world import cuda_aware
+from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
 # float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, norm as sent, compute
@@ -107,7 +109,7 @@ class Outbox(Protocol):
     def begin(self, order: Order) -> None:
         """Start delivering for a TRAIN order."""
 
-    def slot(self) -> NDArray[np.float32]:
+    def slot(self) -> Vector:
         """Where the next Δ_i is to be written: (d,) float32. May wait until an earlier update has left."""
 
     def deliver(self, training: Training, omega: float) -> None:
@@ -138,3 +140,10 @@ def new_vector(d: int) -> NDArray[np.float32]:
     """(d,) float32 of torch's making: its 64-byte alignment makes reductions the same bits on every rank."""
     vector: NDArray[np.float32] = torch.zeros(d).numpy()
     return vector
+
+
+def device_of_messages(device: torch.device, settings: Comm) -> torch.device | None:
+    """Where MPI takes a worker's messages from, and puts θ: its GPU, if this MPI says that it can and updates travel as
+    they are; None: host memory."""
+    as_they_are = settings.exchange == "per-client" and settings.compression == "none"
+    return device if device.type == "cuda" and as_they_are and cuda_aware() else None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PIECE_BYTES = 2**20
 
 
-def broadcast(world: World, array: NDArray[Any]) -> None:
-    """**Collective.** Fill `array` on every rank with the server's."""
+def broadcast(world: World, array: Any) -> None:
+    """**Collective.** Fill `array`, of numpy or torch, on every rank with the server's."""
     parent, children = family(world.rank, world.size)
     parts = list(pieces(array))
     coming = [] if world.rank == SERVER else [world.comm.Irecv(part, parent, Tag.TREE) for part in parts]
@@ -70,7 +70,7 @@ class Adder:
         ]
 
 
-def pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def pieces(array: Any) -> Iterator[Any]:
     """An array's parts in order, as views."""
     length = max(1, PIECE_BYTES // array.itemsize)
     return (array[start : start + length] for start in range(0, len(array), length))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from fedmpi.client import Training
+from fedmpi.client import Training, Vector
 from fedmpi.comm import clocks
 from fedmpi.comm.dispatch import Ticket
 from fedmpi.comm.orders import BROADCAST, Kind, Order
@@ -25,12 +26,20 @@ from fedmpi.config import Comm
 class WorkerLink:
     """Where a worker meets the server. It does nothing between orders but sleep."""
 
-    def __init__(self, world: World, d: int, settings: Comm, spans: Spans | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        d: int,
+        settings: Comm,
+        spans: Spans | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        """device: where MPI takes messages from and puts θ, if that is not host memory."""
         self.world, self.spans = world, spans or Spans(world.now, wanted=False)
         self.outbox: Outbox = ReducedOutbox(world, d, settings)
         if settings.exchange == "per-client":
-            self.outbox = PerClientOutbox(world, d, settings)
-        self.theta = new_vector(d)
+            self.outbox = PerClientOutbox(world, d, settings, device)
+        self.theta: Vector = torch.zeros(d, device=device) if device else new_vector(d)
         self.ticket = Ticket(world)
         self.open = False
         self.sent: list[MPI.Request] = []
@@ -59,7 +68,7 @@ class WorkerLink:
         self.dismissed = order.kind == Kind.STOP
         return order
 
-    def receive_theta(self, order: Order) -> NDArray[np.float32]:
+    def receive_theta(self, order: Order) -> Vector:
         """θᵗ, as it was sent after the order: (d,) float32."""
         began = self.world.now()
         comm = self.world.comm
@@ -87,7 +96,7 @@ class WorkerLink:
             if granted:
                 yield granted
 
-    def slot(self) -> NDArray[np.float32]:
+    def slot(self) -> Vector:
         """Where the next Δ_i is to be written: (d,) float32."""
         began = self.world.now()
         slot = self.outbox.slot()

@@ -73,6 +73,15 @@ def test_whoever_is_free_may_train_a_client(shared_path: Path, scheme: str, host
     assert everywhere(records is None or same_run(*records))
 
 
+@pytest.mark.parametrize("scheme", ["md", "optimal"])
+def test_messages_may_be_in_a_device_s_memory(shared_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the CPU in a GPU's place: MPI is given torch's tensors, for θ as for updates."""
+    monkeypatch.setattr("fedmpi.job.device_of_messages", lambda device, settings: device)
+    settings = {**QUADRATIC, "data.dim": 301, "sampling.scheme": scheme}
+    records = alone_and_together("quadratic", settings, shared_path)
+    assert everywhere(records is None or same_run(*records))
+
+
 @pytest.mark.parametrize("scheme", ["optimal-approx", "clustered-similarity", "fedavg", "poisson"])
 def test_quadratic_is_the_same_bits_with_other_schemes(shared_path: Path, scheme: str) -> None:
     settings = {**QUADRATIC, "sampling.scheme": scheme, "sampling.m": 3, "data.spread": 0.3}

@@ -13,8 +13,9 @@ import torch
 
 from fedmpi import seating
 from fedmpi.client import Host
+from fedmpi.comm.round import device_of_messages
 from fedmpi.comm.seats import Seat
-from fedmpi.config import Config
+from fedmpi.config import Comm, Config
 from fedmpi.data import load_dataset
 from fedmpi.devices import Place, choose, placement_table, visible_devices
 from fedmpi.models import make_model
@@ -143,12 +144,12 @@ def test_torch_is_asked_for_what_it_sees(monkeypatch: pytest.MonkeyPatch, count:
 def test_crowded_ranks_are_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
     taken = [Seat(rank, "a", 0, rank, (), None, cores=(0, 1), host_cores=2) for rank in range(3)]
     config = Config.load("quadratic")
-    (remark,) = seating.remarks(taken, ["", "cpu", "cpu"], config)
+    (remark,) = seating.remarks(taken, ["", "cpu", "cpu"], 1, config)
     assert remark.startswith("note: a: 3 ranks × 1 thread on 2 cores")
-    assert seating.remarks(taken[:2], ["", "cpu"], config) == []
+    assert seating.remarks(taken[:2], ["", "cpu"], 1, config) == []
     seating.say.cache_clear()
     for _ in range(2):
-        seating.Seating([], [remark]).announce()
+        seating.Seating([], 1, [remark]).announce()
     assert capsys.readouterr().err == f"{remark}\n"
 
 
@@ -166,3 +167,22 @@ def test_staging_changes_nothing() -> None:
         host.train(1, 0, deltas[-1])
     assert deltas[0].any()
     assert (deltas[0] == deltas[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("device", "settings", "aware", "direct"),
+    [
+        ("cuda:1", {}, True, True),
+        ("cuda:1", {}, False, False),
+        ("cuda:1", {}, None, False),
+        ("cuda:1", {"compression": "int8"}, True, False),
+        ("cuda:1", {"exchange": "reduced"}, True, False),
+        ("cpu", {}, True, False),
+    ],
+)
+def test_mpi_is_given_a_gpu_s_memory_only_where_it_says_that_it_takes_it(
+    device: str, settings: dict[str, str], aware: bool | None, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedmpi.comm.round.cuda_aware", lambda: aware)
+    place = torch.device(device)
+    assert device_of_messages(place, Comm(**settings)) == (place if direct else None)

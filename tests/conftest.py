@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,24 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, **settings, **more}
 
 
+@cache
+def is_open_mpi() -> bool:
+    """Whether the MPI that is installed is Open MPI; otherwise it is MPICH."""
+    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
+    return "Open MPI" in version
+
+
 def mpirun_command(ranks: int) -> list[str]:
     if not ranks:
         return []
-    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
-    oversubscribe = ["--oversubscribe"] if "Open MPI" in version else []
+    oversubscribe = ["--oversubscribe"] if is_open_mpi() else []
     return [str(BIN / "mpirun"), *oversubscribe, "-n", str(ranks)]
+
+
+def mpi_hostfile(hosts: Mapping[str, int]) -> str:
+    """The text of a hostfile that gives so many ranks to each host, in the syntax of the MPI that is installed."""
+    form = "{} slots={}\n" if is_open_mpi() else "{}:{}\n"
+    return "".join(form.format(*each) for each in hosts.items())
 
 
 def sentences(done: Finished, *starts: str) -> list[str]:

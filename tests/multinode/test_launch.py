@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fedmpi import Config, open_record, run
-from tests.conftest import BIN, Finished
+from tests.conftest import BIN, Finished, is_open_mpi
 from tests.multinode.bed import Bed
 
 ROOT = Path(__file__).parents[2]
@@ -22,8 +21,7 @@ def arguments(settings: dict[str, int], output: str) -> list[str]:
 
 def hostfile(name: str, folder: Path, hosts: int) -> Path:
     """One of hostfiles/, of the installed MPI's kind, cut to the first hosts: its names are those of the bed."""
-    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
-    kind = "" if "Open MPI" in version else ".mpich"
+    kind = "" if is_open_mpi() else ".mpich"
     lines = (ROOT / "hostfiles" / f"{name}{kind}").read_text().splitlines(keepends=True)
     path = folder / "hosts"
     path.write_text("".join(line for line in lines if line.startswith(("#", *(f"node{k + 1}" for k in range(hosts))))))

@@ -21,6 +21,11 @@ from tests.multinode.link import transfer_seconds
 # takes 22 ms at 200 Mbit/s, that alone would be half of the tolerance.
 THETA = 4 * 135_700
 UP = 4 * 4 * THETA
+PLAIN_TREES = {
+    "OMPI_MCA_coll_libnbc_ireduce_algorithm": "2",
+    "MPIR_CVAR_IBCAST_INTRA_ALGORITHM": "sched_binomial",
+    "MPIR_CVAR_IREDUCE_INTRA_ALGORITHM": "sched_binomial",
+}
 SETTINGS = {
     "data.dim": THETA,
     "data.n": 8,
@@ -91,9 +96,10 @@ def test_wire_bytes_are_what_the_kernel_counted(two_hosts: Bed, exchange: str) -
     """Two runs, one longer: what both need to start falls out of the difference. Headers are 66 bytes a packet.
 
     Left to itself, Open MPI splits a large Reduce so that the root sends as much as it receives (Rabenseifner's
-    algorithm); the ledger counts what MPI was handed, so here it is told to take the plain tree.
+    algorithm), and MPICH broadcasts once to each host; the ledger counts what MPI was handed, so here both are told to
+    take the plain tree.
     """
-    two_hosts.environment["OMPI_MCA_coll_libnbc_ireduce_algorithm"] = "2"
+    two_hosts.environment |= PLAIN_TREES
     counted, ledger = [], []
     for T in (2, 8):
         before = two_hosts.bytes(2)

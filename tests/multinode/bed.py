@@ -160,11 +160,16 @@ class Bed:
     def restore(self, host: int) -> None:
         command("ip", "-n", self.switch, "link", "set", f"port{host}", "up")
 
-    def bytes(self, host: int) -> Counters:
+    def sent(self, host: int) -> Counters:
         """What the kernel has counted on a host's interface so far."""
         shown = json.loads(command("ip", "-n", self.namespace(host), "-s", "-j", "link", "show", "dev", "eth0"))
-        sent, received = shown[0]["stats64"]["tx"], shown[0]["stats64"]["rx"]
-        return Counters(sent["bytes"], sent["packets"], received["bytes"], received["packets"])
+        sent = shown[0]["stats64"]["tx"]
+        names, values = (
+            line.split()
+            for line in Path(f"/proc/{self.sshds[host].pid}/net/snmp").read_text().splitlines()
+            if line.startswith("Tcp:")
+        )
+        return Counters(sent["bytes"], sent["packets"], int(values[names.index("RetransSegs")]))
 
     def _tc(self, namespace: str, device: str, *shape: str) -> None:
         command("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", *shape)

@@ -1,4 +1,4 @@
-"""Processes that were started together and do not know of each other are refused; one that is meant to be alone is not."""
+"""Processes that were started together and do not know of each other are refused, not one that is meant to be alone."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_one_sentence_and_exit_code_2(
     fedmpi: Callable, fedmpi_here: Callable, tmp_path: Path, case: str, ranks: int

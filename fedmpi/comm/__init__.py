@@ -1,6 +1,7 @@
 """Everything that touches MPI. No other package of fedmpi imports mpi4py.
 
 world         who is there, how to wait, how to fail
+launcher      whether MPI knows of all the processes that were started together
 orders        what the server tells a worker
 placement     which rank is home to which client; dispatch: who trains one that is drawn
 server_link   the server's end of a round; worker_link: a worker's

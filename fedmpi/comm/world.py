@@ -15,6 +15,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from fedmpi.comm import launcher
 from fedmpi.comm.tags import SERVER
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.vigil import News, Vigil
@@ -203,6 +204,7 @@ class Rest:
 
 def connect() -> World:
     """**Collective.** The world of this job: MPI's, on a communicator that nobody else uses."""
+    launcher.check(os.environ, MPI.COMM_WORLD.size, MPI.get_vendor()[0])
     sleep_as_asked()
     return World(MPI.COMM_WORLD.Dup())
 

@@ -18,11 +18,13 @@ from fedmpi.sweep import cells, missing, pick, shard
 from tests.conftest import BIN, environment, mpirun_command
 
 GRID = ["-s", "sweep.cases=[[10, 3], [12, 4]]", "-s", 'sweep.importances=["uniform", "ratio"]']
-SWEEP = ["sweep", "quadratic", *GRID, "-s", 'sweep.schemes=["md", "uniform"]', "-s", "sweep.seeds=2"]
+SWEEP = ["sweep", "quadratic", *GRID, "-s", 'sweep.schemes=["md", "uniform"]', "-s", "sweep.seeds=1"]
 
 
 @pytest.mark.parametrize("preset", ["quadratic", "demo"])
-def test_each_scheme_of_a_comparison_is_its_own_run_bit_for_bit(fedmpi: Callable, tmp_path: Path, preset: str) -> None:
+def test_each_scheme_of_a_comparison_is_its_own_run_bit_for_bit(
+    fedmpi: Callable, fedmpi_here: Callable, tmp_path: Path, preset: str
+) -> None:
     settings = ["-s", "run.T=4", "-s", "eval.every=2", "-s", "run.seed=7"]
     if preset == "demo":
         settings = [
@@ -53,7 +55,7 @@ def test_each_scheme_of_a_comparison_is_its_own_run_bit_for_bit(fedmpi: Callable
                 assert alone.theta.tobytes() == together.theta.tobytes()
                 assert alone.evals.tobytes() == together.evals.tobytes()
     assert [len(ids) for ids in pair_ids.values()] == [1, 1]
-    again = fedmpi("compare", preset, *settings, "-o", "pairs")
+    again = fedmpi_here("compare", preset, *settings, "-o", "pairs")
     assert again.returncode == 2
     assert "exists" in again.stderr
 
@@ -89,7 +91,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(fedmpi: Callable, tmp_path
     full = [*mpirun_command(3), str(BIN / "fedmpi"), *command, "-o", "broken"]
     quiet = subprocess.DEVNULL
     job = subprocess.Popen(full, cwd=tmp_path, env=environment(), stdout=quiet, stderr=quiet, start_new_session=True)
-    while len(list((tmp_path / "broken").glob("*.h5"))) < 9:
+    while len(list((tmp_path / "broken").glob("*.h5"))) < 5:
         assert job.poll() is None
         time.sleep(0.02)
     os.killpg(job.pid, signal.SIGKILL)
@@ -97,8 +99,8 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(fedmpi: Callable, tmp_path
     while processes_in(tmp_path):  # mpirun is gone; its ranks notice a moment later
         time.sleep(0.05)
     finished = {p: p.stat().st_mtime_ns for p in (tmp_path / "broken").glob("*.h5") if is_done(p)}
-    assert 0 < len(finished) < 16
-    assert f"16 runs, {len(finished)} of them finished" in fedmpi(*command, "-o", "broken", "--list").stdout
+    assert 0 < len(finished) < 8
+    assert f"8 runs, {len(finished)} of them finished" in fedmpi(*command, "-o", "broken", "--list").stdout
     assert fedmpi(*command, "-o", "broken", ranks=3).returncode == 0
     for path in (tmp_path / "whole").glob("*.h5"):
         other = tmp_path / "broken" / path.name

@@ -13,10 +13,12 @@ from fedmpi.record import open_record
 from tests.conftest import Finished, sentences
 
 
-def test_auto_without_devices_is_the_cpu(fedmpi: Callable[..., Finished], tmp_path: Path) -> None:
+def test_auto_without_devices_is_the_cpu(
+    fedmpi: Callable[..., Finished], fedmpi_here: Callable[..., Finished], tmp_path: Path
+) -> None:
     if visible_devices():
         pytest.skip("this machine has CUDA devices: auto does not mean the CPU here")
-    assert fedmpi("run", "quadratic", "-o", "alone.h5").returncode == 0
+    assert fedmpi_here("run", "quadratic", "-o", "alone.h5").returncode == 0
     done = fedmpi("run", "quadratic", "-s", "client.device=auto", "-o", "auto.h5", ranks=3)
     assert done.returncode == 0, done.stderr
     assert "0      none (server)" in done.stderr

@@ -27,8 +27,8 @@ def test_a_replay_moves_the_same_bytes(fedmpi: Callable, tmp_path: Path, scheme:
         assert not again.theta.any()
 
 
-def test_what_cannot_be_replayed_is_said(fedmpi: Callable, tmp_path: Path) -> None:
-    assert fedmpi("run", "quadratic", "-s", "run.T=0", "-o", "empty.h5").returncode == 0
-    done = fedmpi("replay", "empty.h5", "-o", "again.h5")
+def test_what_cannot_be_replayed_is_said(fedmpi_here: Callable, tmp_path: Path) -> None:
+    assert fedmpi_here("run", "quadratic", "-s", "run.T=0", "-o", "empty.h5").returncode == 0
+    done = fedmpi_here("replay", "empty.h5", "-o", "again.h5")
     assert done.returncode == 2
     assert "no committed round" in done.stderr

@@ -14,29 +14,22 @@ BURST_SECONDS = 4e-3
 
 @dataclass(frozen=True)
 class Counters:
-    """Bytes (headers included) and packets that a host's interface has sent and received."""
+    """Bytes (headers included) and packets that a host's interface has sent, and TCP segments that it sent again."""
 
     sent: int
-    sent_packets: int
-    received: int
-    received_packets: int
+    packets: int
+    repeated: int
 
     def __sub__(self, earlier: Counters) -> Counters:
-        return Counters(
-            self.sent - earlier.sent,
-            self.sent_packets - earlier.sent_packets,
-            self.received - earlier.received,
-            self.received_packets - earlier.received_packets,
-        )
+        return Counters(self.sent - earlier.sent, self.packets - earlier.packets, self.repeated - earlier.repeated)
 
     @property
-    def sent_payload(self) -> int:
-        """What was sent without the headers; a bare acknowledgement is all header."""
-        return self.sent - HEADERS * self.sent_packets
+    def payload(self) -> int:
+        """What was sent, once, without the headers; a bare acknowledgement is all header.
 
-    @property
-    def received_payload(self) -> int:
-        return self.received - HEADERS * self.received_packets
+        On a busy machine TCP takes a late acknowledgement for a loss, and sends a full segment again.
+        """
+        return self.sent - HEADERS * self.packets - PAYLOAD * self.repeated
 
 
 def bytes_per_second(rate: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import pytest
 
 from fedmpi import Config, open_record, run
 from fedmpi.errors import RecordError
-from tests.conftest import BIN, Finished, sentences
+from tests.conftest import BIN, Finished, is_open_mpi, sentences
 from tests.multinode.bed import Bed
 
 ROOT = Path(__file__).parents[2]
@@ -25,8 +24,7 @@ def arguments(settings: dict[str, int], output: str) -> list[str]:
 
 def hostfile(name: str, folder: Path, hosts: int) -> Path:
     """One of hostfiles/, of the installed MPI's kind, cut to the first hosts: its names are those of the bed."""
-    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
-    kind = "" if "Open MPI" in version else ".mpich"
+    kind = "" if is_open_mpi() else ".mpich"
     lines = (ROOT / "hostfiles" / f"{name}{kind}").read_text().splitlines(keepends=True)
     path = folder / "hosts"
     path.write_text("".join(line for line in lines if line.startswith(("#", *(f"node{k + 1}" for k in range(hosts))))))
@@ -82,6 +80,7 @@ def test_a_script_that_fedmpi_launch_wrote(two_hosts: Bed, tmp_path: Path, fedmp
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not is_open_mpi(), reason="only Open MPI's daemons can be told to notice that a host is cut off")
 def test_a_host_that_is_cut_off_ends_the_job_on_all_of_them_and_the_run_goes_on_later(
     three_hosts: Bed, tmp_path: Path, fedmpi: Callable[..., Finished]
 ) -> None:

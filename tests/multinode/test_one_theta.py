@@ -37,7 +37,8 @@ def test_two_hosts_with_two_ranks_each(two_hosts: Bed, tmp_path: Path, alone: by
 
 def test_three_hosts_through_the_launch_script(three_hosts: Bed, tmp_path: Path, alone: bytes) -> None:
     script = [ROOT / "launch/mpirun.sh", three_hosts.hostfile([1, 2, 1]), "4"]
-    done = three_hosts.on(1, *script, *arguments(), "-o", "together.h5", FEDMPI_PREFIX=str(BIN.parent))
+    how = {"FEDMPI_PREFIX": str(BIN.parent), "FEDMPI_SSH": str(three_hosts.folder / "agent")}
+    done = three_hosts.on(1, *script, *arguments(), "-o", "together.h5", **how)
     assert done.returncode == 0, done.stderr
     with open_record(tmp_path / "together.h5") as record:
         assert record.theta.tobytes() == alone

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedmpi import open_record
 from fedmpi.errors import FedmpiError
-from tests.conftest import BIN, TIME_LIMIT, Finished, environment, mpirun_command, sentences
+from tests.conftest import BIN, TIME_LIMIT, Finished, as_meant, environment, mpirun_command, sentences
 
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 # Rounds of about 5 ms with evaluations and checkpoints in between: a random moment falls into any of these.
@@ -34,6 +34,7 @@ class Job:
     folder: Path
     process: subprocess.Popen[str]
     output: str
+    by_script: bool = False
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -73,7 +74,8 @@ class Job:
         while ranks_in(self.folder):
             assert time.monotonic() < deadline, "ranks are left"
             time.sleep(0.02)
-        return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
+        done = subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
+        return done if self.by_script else as_meant(done)
 
 
 def ranks_in(folder: Path) -> list[tuple[int, int]]:
@@ -109,7 +111,7 @@ def launch(
     command = [*(starter or command), *arguments, "-o", output]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, cwd=folder, env=environment(**env), text=True, errors="replace", **pipes)
-    return Job(folder, process, output)
+    return Job(folder, process, output, bool(starter))
 
 
 def theta_of(path: Path) -> NDArray[np.float32]:

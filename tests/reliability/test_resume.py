@@ -81,39 +81,39 @@ def test_a_scheme_that_remembers_survives_a_kill(tmp_path: Path, scheme: str) ->
     same_run(tmp_path)
 
 
-def test_another_run_is_refused_with_the_differences(fedmpi: Fedmpi, tmp_path: Path) -> None:
-    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+def test_another_run_is_refused_with_the_differences(fedmpi_here: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi_here("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
     before = (tmp_path / "a.h5").read_bytes()
-    done = fedmpi("run", "a.h5", "-s", "client.eta_l=0.01", "-s", "sampling.m=3", "--resume")
+    done = fedmpi_here("run", "a.h5", "-s", "client.eta_l=0.01", "-s", "sampling.m=3", "--resume")
     assert done.returncode == 2
     assert "client.eta_l was 0.1, now 0.01" in sentences(done)[0]
     assert "sampling.m was 5, now 3" in sentences(done)[0]
-    shorter = fedmpi("run", "a.h5", "-s", "run.T=4", "--resume")
+    shorter = fedmpi_here("run", "a.h5", "-s", "run.T=4", "--resume")
     assert shorter.returncode == 2
     assert "a.h5 has 5 rounds already" in sentences(shorter)[0]
     assert (tmp_path / "a.h5").read_bytes() == before
 
 
-def test_a_finished_run_is_left_as_it_is(fedmpi: Fedmpi, tmp_path: Path) -> None:
-    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+def test_a_finished_run_is_left_as_it_is(fedmpi_here: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi_here("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
     before = (tmp_path / "a.h5").read_bytes()
-    done = fedmpi("run", "a.h5", "--resume")
+    done = fedmpi_here("run", "a.h5", "--resume")
     finished(done)
     assert "a.h5 is done" in done.stdout
     assert (tmp_path / "a.h5").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5"]
 
 
-def test_nothing_to_resume_is_a_fresh_start(fedmpi: Fedmpi, tmp_path: Path) -> None:
-    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5", "--resume"))
+def test_nothing_to_resume_is_a_fresh_start(fedmpi_here: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi_here("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5", "--resume"))
     with open_record(tmp_path / "a.h5") as record:
         assert record.rounds_done == 5
         assert not len(record.events)
 
 
-def test_a_damaged_checkpoint_is_named(fedmpi: Fedmpi, tmp_path: Path) -> None:
-    finished(fedmpi("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
+def test_a_damaged_checkpoint_is_named(fedmpi_here: Fedmpi, tmp_path: Path) -> None:
+    finished(fedmpi_here("run", "quadratic", *SHORT, "-s", "run.T=5", "-o", "a.h5"))
     checkpoint_path(tmp_path / "a.h5").write_bytes(b"PK\x03\x04 not really")
-    done = fedmpi("run", "a.h5", "-s", "run.T=9", "--resume")
+    done = fedmpi_here("run", "a.h5", "-s", "run.T=9", "--resume")
     assert done.returncode == 2
     assert "a.h5.checkpoint: not a whole checkpoint" in sentences(done)[0]

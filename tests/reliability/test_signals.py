@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import BIN, mpirun_command
+from tests.conftest import BIN, is_open_mpi
 from tests.reliability.jobs import Job, launch, said, same_run, settings
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_launch_script_turns_it_into_a_checkpoint(folder: Path, number: signal.S
 
 def hostfile() -> str:
     """The hostfile of this machine, in the syntax of the MPI that is installed."""
-    return "localhost" if "--oversubscribe" in mpirun_command(2) else "localhost.mpich"
+    return "localhost" if is_open_mpi() else "localhost.mpich"
 
 
 def test_term_to_mpirun_leaves_a_run_to_resume(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from fedmpi import Config, open_record, run
 from fedmpi.errors import RecordError
-from tests.conftest import BIN, Finished
+from tests.conftest import BIN, Finished, is_open_mpi, sentences
 from tests.slurm.cluster import Cluster
 
 pytestmark = pytest.mark.slurm
@@ -18,6 +17,9 @@ LAUNCH = Path(__file__).parents[2] / "launch"
 NODES = ["node1", "node1", "node2", "node2"]
 # Long enough to be interrupted: some ten seconds.
 LONG = {"run.T": 3000, "eval.every": 0}
+
+# What runs one process in a batch script, and its record.
+STARTS = {(): "batch.h5", ("srun", "-N1", "-n1"): "step.h5"}
 
 
 def arguments(settings: dict[str, int], output: str, source: str = "quadratic") -> list[str]:
@@ -56,8 +58,7 @@ def test_one_run_on_two_nodes(cluster: Cluster, folder: Path) -> None:
 
 
 def test_srun_starts_the_ranks_where_slurm_speaks_the_mpi_s_language(cluster: Cluster, folder: Path) -> None:
-    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
-    plugin = "pmix" if "Open MPI" in version else "pmi2"
+    plugin = "pmix" if is_open_mpi() else "pmi2"
     if cluster.on("srun", f"--mpi={plugin}", "true").returncode:
         pytest.skip(f"this Slurm has no {plugin} (Debian packages slurm-wlm-basic-plugins and libpmix-dev)")
     settings = {"run.T": 12, "eval.every": 4}
@@ -67,6 +68,34 @@ def test_srun_starts_the_ranks_where_slurm_speaks_the_mpi_s_language(cluster: Cl
     )
     assert done.returncode == 0, done.stderr
     check(folder / "two.h5", alone(folder, settings))
+
+
+@pytest.mark.parametrize("plugin", ["none", "pmi2"])
+def test_srun_that_does_not_speak_it_is_refused(cluster: Cluster, folder: Path, plugin: str) -> None:
+    """Each task would run alone, as a server, and write the same record."""
+    if plugin == "pmi2" and not is_open_mpi():
+        pytest.skip("MPICH understands srun --mpi=pmi2")
+    command = [BIN / "fedmpi", "run", *arguments({"run.T": 2}, "two.h5")]
+    done = cluster.on("srun", f"--mpi={plugin}", f"--chdir={folder}", "-N2", "--ntasks-per-node=2", *command)
+    assert done.returncode == 2, done.stderr
+    assert len(sentences(done)) == 1, done.stderr
+    assert "has started 4 processes, and MPI sees each of them alone" in sentences(done)[0]
+    assert not list(folder.glob("*.h5"))
+
+
+def test_alone_in_a_job_of_several_tasks(cluster: Cluster, folder: Path) -> None:
+    """In a batch script, in the shell of salloc and as a step of one task, though the job has four tasks."""
+    shape = ["-N2", "--ntasks-per-node=2"]
+    settings = {"run.T": 2}
+    fedmpi = [str(BIN / "fedmpi"), "run"]
+    wrapped = [" ".join([*start, *fedmpi, *arguments(settings, output)]) for start, output in STARTS.items()]
+    cluster.finish(cluster.submit(folder, *shape, "--output=job.out", f"--wrap={' && '.join(wrapped)}"), folder)
+    done = cluster.on("salloc", *shape, f"--chdir={folder}", *fedmpi, *arguments(settings, "salloc.h5"))
+    assert done.returncode == 0, done.stderr
+    for output in [*STARTS.values(), "salloc.h5"]:
+        with open_record(folder / output) as record:
+            assert record.status == "done"
+            assert record.attributes["mpi_size"] == 1
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ COMMANDS = (
     "replay",
     "doctor",
     "launch",
+    "plan",
     "show",
     "report",
     "watch",

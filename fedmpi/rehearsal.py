@@ -21,8 +21,8 @@ from fedmpi.scale.fit import Measured
 from fedmpi.scale.model import EXCHANGES, Job
 from fedmpi.setup import Cast
 
-# Rounds at the start that do not count: they open connections and touch pages.
-WARM_UP = 2
+# Rounds at the start that do not count: the first opens connections and touches pages.
+WARM_UP = 1
 VALUE = 1e-6
 # What a machine's parameters are found from: sizes of θ in bytes, each with its numbers of updates per worker.
 SMALL, MIDDLE, LARGE = 4, 2**20, 16 * 2**20
@@ -41,7 +41,9 @@ def rehearse_all(world: World, taken: Sequence[Seat], largest: float = LARGE) ->
     workers = world.size - 1
     for W in sorted({workers, *(1 << k for k in range(workers.bit_length()))}) if workers else ():
         with first_ranks(world, W + 1) as part:
-            for job in jobs(W, near, largest) if part else ():
+            if part is None:
+                continue
+            for job in jobs(W, near, largest):
                 seconds = rehearse(part, job, ROUNDS, SECONDS_PER_JOB)
                 measured.append(Measured(job, float(np.median(seconds)) if world.is_server else 0.0))
     return measured if world.is_server else []

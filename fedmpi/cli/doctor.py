@@ -52,8 +52,8 @@ class Account:
 @click.command()
 @click.option("--threads", default=1, show_default=True, help="Threads per rank of the run you plan: client.threads.")
 @click.option("--max-size", default=64.0, show_default=True, help="Largest message, in MB (2²⁰ bytes).")
-@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also measure rounds without training, "
-              "and write all of it here, for `fedmpi plan --measured`.")  # fmt: skip
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also measure rounds in which "
+              "nobody trains, and write all of it here: for `fedmpi plan --measured`.")  # fmt: skip
 def doctor(threads: int, max_size: float, file: Path | None) -> None:
     """Say what this MPI job has to work with, and what is wrong with it.
 

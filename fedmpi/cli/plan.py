@@ -163,7 +163,7 @@ class Findings:
     def about_crossing(self) -> str:
         asked = self.jobs[0].workers
         if self.crossing is None:
-            return f"reduced is not faster than per-client with any number of workers up to {asked}."
+            return f"reduced is not faster than per-client at W = {asked}."
         return f"reduced is faster than per-client from W = {self.crossing} on."
 
     def as_dict(self) -> dict[str, Any]:

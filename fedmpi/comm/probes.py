@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from mpi4py import MPI
@@ -112,7 +113,7 @@ def echo_back(world: World, largest: int) -> None:
 
 
 def message_overhead(world: World) -> float:
-    """**Collective.** Seconds that handing a small message to MPI keeps the server, on rank 0; 0 elsewhere, or alone."""
+    """**Collective.** Seconds that the server needs to hand a small message to MPI, on rank 0; 0 elsewhere, or alone."""
     message, buffers = np.zeros(8, np.uint8), np.empty((BURST, 8), np.uint8)
     times = []
     for _ in range(BURSTS if world.size > 1 and world.rank in (SERVER, 1) else 0):
@@ -155,7 +156,7 @@ def arithmetic(size: int = ARITHMETIC, times: int = 5) -> tuple[float, float]:
 @contextmanager
 def first_ranks(world: World, size: int) -> Iterator[World | None]:
     """**Collective.** A world of the first `size` ranks, for these; None for the others, who sleep until it is over."""
-    part = world.comm.Split(int(world.rank >= size), world.rank)
+    part = cast(MPI.Intracomm, world.comm.Split(int(world.rank >= size), world.rank))
     yield World(part) if world.rank < size else None
     # It is not freed: a worker's last sign of life may still be on its way there.
     over = world.comm.Ibarrier()

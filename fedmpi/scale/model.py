@@ -22,7 +22,7 @@ Aggregate b S, and N b A under `per-client`: adding does not overlap with receiv
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from fedmpi.errors import ConfigError
 from fedmpi.scale.machine import Machine
@@ -48,9 +48,7 @@ class Job:
             if not 1 <= getattr(self, name) <= 2**60:
                 raise ConfigError(f"{name} = {getattr(self, name)}: must be at least 1")
         if self.exchange not in EXCHANGES or self.down not in DOWNS:
-            raise ConfigError(
-                f"exchange = {self.exchange!r}, down = {self.down!r}: must be of {EXCHANGES}, of {DOWNS}"
-            )
+            raise ConfigError(f"exchange = {self.exchange!r}, down = {self.down!r}: must be of {EXCHANGES}, of {DOWNS}")
         if not 0 <= self.compute < math.inf:
             raise ConfigError(f"compute = {self.compute} seconds per client: must be at least 0")
 
@@ -86,7 +84,7 @@ class Phases:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, part.name) for part in fields(self))
+        return self.fixed + self.down + self.wait + self.up + self.aggregate
 
 
 def predict(machine: Machine, job: Job) -> Phases:

@@ -28,7 +28,7 @@ class Turn:
 def counts(most: int) -> Iterator[int]:
     """1, 2, 3, …, and `most`."""
     W = 1
-    while W < most:
+    while most > W:
         yield W
         W += max(1, W // 100) if W >= EVERY else 1
     yield most
@@ -79,12 +79,17 @@ def keeps_up(machine: Machine, job: Job) -> int:
 
 
 def crossing(machine: Machine, job: Job) -> int | None:
-    """The smallest number of workers, up to the asked one, with which `reduced` is the faster; None if there is none."""
-    for W in counts(job.workers):
+    """The number of workers from which on `reduced` is the faster, up to the asked one; None if it is not there.
+
+    Where N is no multiple of W the two times may cross more than once; this is the last time they do.
+    """
+    found = None
+    for W in reversed(list(counts(job.workers))):
         here = replace(job, workers=W)
-        if total(machine, here, "reduced") < total(machine, here, "per-client"):
-            return W
-    return None
+        if total(machine, here, "reduced") >= total(machine, here, "per-client"):
+            break
+        found = W
+    return found
 
 
 def total(machine: Machine, job: Job, exchange: str) -> float:

@@ -113,7 +113,7 @@ def echo_back(world: World, largest: int) -> None:
 
 
 def message_overhead(world: World) -> float:
-    """**Collective.** Seconds that the server needs to hand a small message to MPI, on rank 0; 0 elsewhere, or alone."""
+    """**Collective.** Seconds in which the server hands a small message to MPI, on rank 0; 0 elsewhere and alone."""
     message, buffers = np.zeros(8, np.uint8), np.empty((BURST, 8), np.uint8)
     times = []
     for _ in range(BURSTS if world.size > 1 and world.rank in (SERVER, 1) else 0):

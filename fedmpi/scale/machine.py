@@ -20,9 +20,7 @@ class Machine:
     spread: float  # B: per byte of θ and receiving rank of a node, as a broadcast hands it on there
     add: float  # A: per byte of an update, adding it into the server's fixed-point sum
     own_add: float  # A': the same where a worker adds its clients' updates, under `reduced`
-    combine: (
-        float  # R: per byte of a sum (8 bytes per parameter), taking it from a rank of the same node and adding it
-    )
+    combine: float  # R: per byte of a sum (8 bytes per parameter), taking it from a rank of the same node and adding it
     step: float  # S: per byte of θ: the server's passes over θ in every round (range, zeroing, stepping, checking)
     round: float  # F: a round with nothing in it: draw, wake-ups, record
     worker: float  # f: what each worker adds to that: an order, its share of the broadcast, a report

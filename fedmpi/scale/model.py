@@ -8,7 +8,7 @@ in r/min(c, r) turns; k ranks with work of their own run min(k, Σ_nodes min(c, 
 
 Fixed     F + f W, and F' + f' W more under `reduced`
 Down      bcast: ⌈log₂ K⌉ (L + 2o + b G) + b B r/min(c, r), with r = the most receiving ranks on a node
-          p2p:   W' o + b (G far' + C near'), over the W' = min(W, N) workers that have a client; L once
+          p2p:   L + W' o + b (G far' + B near'), over the W' = min(W, N) workers that have a client
 Wait      training: w = κ max(⌈N/W⌉, N/P) altogether, with P of min(W, N) ranks.
           per-client: the server works s = u + b (G or C) + b A per update, one after the other, from the first one on;
           it ends after max(w/⌈N/W⌉ + N s, w + s N'), with N' = N − W (⌈N/W⌉ − 1), the clients of the last turn.

@@ -63,11 +63,29 @@ def measure(out: Path, largest: int) -> None:
         out.write_text(json.dumps(found))
 
 
+def markdown(found: list[dict]) -> list[str]:
+    """One row per exchange, size and W; in each cell measured, predicted and the error."""
+    from fedmpi.report.tables import byte_size, seconds
+
+    heads = " | ".join(f"m = {m}" for m in CLIENTS)
+    out = [f"| exchange | \\|θ\\| | W | {heads} |", "|---" * (3 + len(CLIENTS)) + "|"]
+    for exchange in EXCHANGES:
+        for b, W in dict.fromkeys((case["b"], case["W"]) for case in sorted(found, key=lambda c: (c["b"], c["W"]))):
+            cases = [case for case in found if (case["exchange"], case["b"], case["W"]) == (exchange, b, W)]
+            cells = [
+                f"{seconds(case['seconds'])}, {seconds(case['predicted'])}, {case['error']:+.0%}".replace("-", "−")
+                for case in cases
+            ]
+            out.append(f"| {exchange} | {byte_size(b)} | {W} | {' | '.join(cells)} |")
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--measure", type=Path, metavar="FILE", help="one rank's part; used by the benchmark itself")
     parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="BYTES", help="leave out larger θ")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", action="store_true", help="the table as it stands in docs/scale.md")
     options = parser.parse_args()
     if options.measure:
         return measure(options.measure, options.largest)
@@ -91,7 +109,10 @@ def main() -> None:
         times = seconds(case["seconds"]), seconds(case["predicted"]), f"{case['error']:+.0%}".replace("-", "−")
         rows.append([case["exchange"], str(case["W"]), str(case["m"]), byte_size(case["b"]), *times])
     print(f"{max(WORKERS) + 1} ranks on {machine.cores} cores; medians of at least three rounds\n")
-    print(table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
+    if options.markdown:
+        print("\n".join(markdown(found)))
+    else:
+        print(table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
     every = [error for each in errors.values() for error in each]
     each = ", ".join(f"{exchange} {statistics.median(values):.1%}" for exchange, values in errors.items())
     print(f"\nmedian error {statistics.median(every):.1%} over {len(every)} cases ({each})")

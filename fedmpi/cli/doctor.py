@@ -95,6 +95,8 @@ def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured
     """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
     from fedmpi.rehearsal import rehearse_all
 
+    if world.is_server and world.size > 1:
+        click.echo("Measuring rounds in which nobody trains; this takes about a minute.", err=True)
     return rehearse_all(world, taken, max_size * 2**20)
 
 

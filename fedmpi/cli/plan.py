@@ -23,6 +23,7 @@ MOST_BYTES = 32 << 20
 DEFAULT_M = 10
 # Of one node, where neither an option nor doctor's file says.
 DEFAULT_RANKS = 4
+AGAIN = "write it with `mpirun -n 3 fedmpi doctor --json"
 
 
 @dataclass(frozen=True)
@@ -138,18 +139,22 @@ class Findings:
 
     def about_server(self) -> str:
         from fedmpi.report.tables import byte_size, seconds
-        from fedmpi.scale.turning import arrival_seconds, keeps_up
+        from fedmpi.scale.turning import arrival_seconds, keeps_up, link_seconds
 
         machine, job = self.basis.machine, self.jobs[0]
         each = arrival_seconds(machine, job)
-        start = f"Under per-client the server takes {seconds(each)} per update, {seconds(job.m * each)} for all "
-        start += f"{byte_size(job.m * job.theta_bytes)}: "
+        adding = job.theta_bytes * machine.add
+        start = (
+            f"Under per-client the server spends {seconds(each - adding)} on receiving an update and {seconds(adding)} "
+            f"on adding it, {seconds(job.m * each)} for all {byte_size(job.m * job.theta_bytes)}: "
+        )
         if not job.compute:
             return start + "without training time, that is what more workers cannot shorten."
         count = keeps_up(machine, job)
         if count >= min(job.workers, job.m):
             return start + f"it keeps up with {job.called} workers that train {seconds(job.compute)} per client."
-        return start + f"it keeps up with {count} workers; with more, updates queue for it."
+        link = int(job.compute * job.m / link_seconds(machine, job)) if machine.link else MOST_WORKERS
+        return start + f"it keeps up with {count} workers (its link alone would with {link}); with more, updates queue."
 
     def about_down(self) -> str:
         from fedmpi.report.tables import seconds
@@ -164,7 +169,9 @@ class Findings:
         asked = self.jobs[0].workers
         if self.crossing is None:
             return f"reduced is not faster than per-client at W = {asked}."
-        return f"reduced is faster than per-client from W = {self.crossing} on."
+        if self.crossing == 1:
+            return "reduced is faster than per-client with any number of workers."
+        return f"per-client is fine up to W = {self.crossing - 1}; from W = {self.crossing} on reduced is faster."
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -190,7 +197,10 @@ def find_basis(file: Path | None, ranks: int | None, changes: dict[str, float | 
     machine, assumed, source = CLUSTER, tuple(CLUSTER.as_dict()), "a typical cluster"
     if file:
         found = read_measured(file)
-        machine, source = Machine.from_dict(found["machine"]), f"as measured, {file}"
+        try:
+            machine, source = Machine.from_dict(found["machine"]), f"as measured, {file}"
+        except ConfigError as error:
+            raise ConfigError(f"--measured {file}: {error}; {AGAIN} {file.name}`") from None
         assumed = tuple(str(name) for name in found["machine_assumed"])
         ranks = ranks or max(found["nodes"].values())
     given = [name for name, value in changes.items() if value is not None]
@@ -202,7 +212,7 @@ def read_measured(file: Path) -> dict[str, Any]:
     """The parts of doctor's JSON that a plan needs: machine, machine_assumed, and how many ranks each node had."""
     from fedmpi.data.archive import read_file
 
-    again = f"write it with `mpirun -n 3 fedmpi doctor --json {file.name}`"
+    again = f"{AGAIN} {file.name}`"
     try:
         found = json.loads(read_file(file, MOST_BYTES))
         nodes = [int(rank["node"]) for rank in found["ranks"]]

@@ -72,6 +72,11 @@ def arrival_seconds(machine: Machine, job: Job) -> float:
     return (phases.up + phases.aggregate - machine.step * job.theta_bytes) / job.m
 
 
+def link_seconds(machine: Machine, job: Job) -> float:
+    """What the bytes of all updates take on the server's link if every worker is on another node: N b G."""
+    return job.m * job.theta_bytes * machine.link
+
+
 def keeps_up(machine: Machine, job: Job) -> int:
     """How many workers the server keeps up with under `per-client`: κ/s. More send faster than it takes updates."""
     each = arrival_seconds(machine, job)

@@ -4,7 +4,7 @@
     python benchmarks/cost_model.py --json F   also as JSON
 
 Nothing here is a test: it measures and prints. First `mpirun -n 9 fedmpi doctor --json` measures the machine, with
-rounds of up to 16 MB and few updates; then rounds in which nobody trains are measured for W ∈ {1, 2, 4, 8},
+rounds of up to 64 MB and few updates; then rounds in which nobody trains are measured for W ∈ {1, 2, 4, 8},
 m ∈ {4, 16, 64}, |θ| ∈ {0.5, 10, 100 MB} and both exchanges, and compared with what the model says of them. Medians.
 Nine ranks share the cores of one machine: where there are fewer than nine, that is part of what is predicted.
 """

@@ -25,13 +25,13 @@ from fedmpi.setup import Cast
 WARM_UP = 1
 VALUE = 1e-6
 # What a machine's parameters are found from: sizes of θ in bytes, each with its numbers of updates per worker.
-SMALL, MIDDLE, LARGE = 4, 2**20, 16 * 2**20
-UPDATES = {SMALL: (1, 16), MIDDLE: (1, 4), LARGE: (1, 4)}
+SMALL, LARGEST = 4, 64 * 2**20
+UPDATES = {SMALL: (1, 16), 2**20: (1, 4), 16 * 2**20: (1, 4), LARGEST: (1, 2)}
 ROUNDS = 30
 SECONDS_PER_JOB = 1.0
 
 
-def rehearse_all(world: World, taken: Sequence[Seat], largest: float = LARGE) -> list[Measured]:
+def rehearse_all(world: World, taken: Sequence[Seat], largest: float = LARGEST) -> list[Measured]:
     """**Collective.** No-op rounds of small and large θ with 1, 2, 4, … of the workers, on rank 0; empty elsewhere.
 
     taken: every rank's seat, known on rank 0. largest: no θ has more bytes.

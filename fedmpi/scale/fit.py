@@ -13,7 +13,8 @@ from fedmpi.scale.model import Job, predict
 
 # What only whole rounds show. The others are measured one by one.
 FITTED = (
-    "round", "worker", "reduction", "reduction_worker", "update", "own_update", "copy", "spread", "own_add", "combine"
+    "round", "worker", "reduction", "reduction_worker", "update", "crowding", "own_update", "copy", "spread", "own_add",
+    "combine",
 )  # fmt: skip
 # Least squares again and again, each time with less weight on what fits badly: in the end, the least mean error.
 REPEATS = 20

@@ -27,6 +27,7 @@ class Machine:
     reduction: float  # F': what the reduction of an empty sum adds to a round
     reduction_worker: float  # f': the same per worker
     update: float  # u: the server's time for one update, however small: see it, take it, book it
+    crowding: float  # v: what each rank of the server's node beyond its cores adds to that: it looks while it waits
     own_update: float  # u': a worker's time for one of its own, under `reduced`, and the server's to book it
     cores: int  # c: that one node has for its ranks
 
@@ -72,6 +73,7 @@ CLUSTER = Machine(
     reduction=0.1e-3,
     reduction_worker=0.1e-3,
     update=0.1e-3,
+    crowding=0.1e-3,
     own_update=0.05e-3,
     cores=32,
 )

@@ -10,11 +10,12 @@ Fixed     F + f W, and F' + f' W more under `reduced`
 Down      bcast: ⌈log₂ K⌉ (L + 2o + b G) + b B r/min(c, r), with r = the most receiving ranks on a node
           p2p:   L + W' o + b (G far' + B near'), over the W' = min(W, N) workers that have a client
 Wait      training: w = κ max(⌈N/W⌉, N/P) altogether, with P of min(W, N) ranks.
-          per-client: the server works s = u + b (G or C) + b A per update, one after the other, from the first one on;
-          it ends after max(w/⌈N/W⌉ + N s, w + s N'), with N' = N − W (⌈N/W⌉ − 1), the clients of the last turn.
+          per-client: the server works s = u + v x + b (G or C) + b A per update, one after the other, from the first
+          one on; it ends after max(w/⌈N/W⌉ + N s, w + s N'), with N' = N − W (⌈N/W⌉ − 1), the clients of the last turn.
           What of that is not N s is waiting.
           reduced: the workers add too: w = (κ + u' + b A') max(⌈N/W⌉, N/P)
-Up        per-client: N u + b (G N_far + C N_near), N_far = N far/W: the server's link carries every update
+Up        per-client: N (u + v x) + b (G N_far + C N_near), N_far = N far/W: the server's link carries every update;
+          x = max(0, min(R, W+1) − c): ranks that wait for the server also take its cores, if these are too few
           reduced: sums are 2 b bytes: ⌈log₂ K⌉ (L + 2o + 2 b (G + R)) + 2 b R r/min(c, r)
 Aggregate b S, and N b A under `per-client`: adding does not overlap with receiving
 """
@@ -140,7 +141,13 @@ def arrivals_seconds(machine: Machine, job: Job) -> float:
     near = job.m * job.near / job.workers
     far = job.m - near
     latency = machine.latency if far else 0.0
-    return latency + job.m * machine.update + job.theta_bytes * (near * machine.copy + far * machine.link)
+    return latency + job.m * handling(machine, job) + job.theta_bytes * (near * machine.copy + far * machine.link)
+
+
+def handling(machine: Machine, job: Job) -> float:
+    """u + v x: the server's seconds for one update, however small."""
+    crowd = max(0, min(job.ranks_per_node, job.workers + 1) - machine.cores)
+    return machine.update + machine.crowding * crowd
 
 
 def reduce_seconds(machine: Machine, job: Job) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedmpi.scale.machine import Machine
-from fedmpi.scale.model import Job, predict
+from fedmpi.scale.model import Job, handling, predict
 
 # A round that is longer by less than this share is as short, for those who pay for workers.
 AS_GOOD = 0.02
@@ -59,9 +59,9 @@ def limit(machine: Machine, job: Job) -> str:
         parts["the workers' adding"] = phases.wait * own
         parts["the reduction"] = phases.up
     else:
-        handling = job.m * machine.update
-        parts["the server's handling of messages"] = handling
-        parts["the server's link"] = phases.up - handling
+        messages = job.m * handling(machine, job)
+        parts["the server's handling of messages"] = messages
+        parts["the server's link"] = phases.up - messages
         parts["the server's adding"] = job.m * machine.add * job.theta_bytes
     return max(parts, key=lambda name: parts[name])
 

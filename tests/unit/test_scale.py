@@ -66,10 +66,11 @@ def test_the_servers_link_carries_every_update() -> None:
     job = Job(workers=1000, m=1000, theta_bytes=10**9, ranks_per_node=1)
     assert predict(CLUSTER, job).up == pytest.approx(1000 * 10**9 * CLUSTER.link, rel=2e-3)
     assert predict(CLUSTER, replace(job, workers=10)).up == pytest.approx(predict(CLUSTER, job).up)
-    # All on one node: the server copies every one.
-    assert predict(CLUSTER, replace(job, ranks_per_node=1001)).up == pytest.approx(
-        1000 * 10**9 * CLUSTER.copy, rel=2e-3
-    )
+    # All on one node: the server copies every one. Ranks that have no core of their own are in its way.
+    one_node, enough = replace(job, ranks_per_node=1001), CLUSTER.changed({"cores": 1001})
+    assert predict(enough, one_node).up == pytest.approx(1000 * 10**9 * CLUSTER.copy, rel=2e-3)
+    crowded = predict(enough.changed({"cores": 901}), one_node).up - predict(enough, one_node).up
+    assert crowded == pytest.approx(1000 * 100 * CLUSTER.crowding)
 
 
 def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
@@ -132,7 +133,7 @@ def test_a_fit_finds_the_machine_that_made_the_rounds() -> None:
 def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
     jobs = [Job(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
     _, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs])
-    assert assumed == ["update", "copy", "spread"]
+    assert assumed == ["update", "crowding", "copy", "spread"]
 
 
 def test_more_workers_help_until_the_server_is_the_limit() -> None:

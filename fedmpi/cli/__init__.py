@@ -22,6 +22,7 @@ COMMANDS = (
     "replay",
     "doctor",
     "launch",
+    "plan",
     "show",
     "report",
     "watch",

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from fedmpi.comm.clock_map import Offsets
     from fedmpi.comm.probes import Line
     from fedmpi.comm.seats import Seat
+    from fedmpi.comm.world import World
+    from fedmpi.scale import Machine
+    from fedmpi.scale.fit import Measured
 
 
 GPU_BUFFERS = {
@@ -36,10 +39,21 @@ class Findings:
     complaints: list[str]
 
 
+@dataclass(frozen=True)
+class Account:
+    """What rounds cost here, for `fedmpi plan`: no-op rounds that were measured, the machine that explains them, and
+    which of its parameters could not be measured on these hosts."""
+
+    machine: Machine
+    assumed: list[str]
+    rounds: list[Measured]
+
+
 @click.command()
 @click.option("--threads", default=1, show_default=True, help="Threads per rank of the run you plan: client.threads.")
 @click.option("--max-size", default=64.0, show_default=True, help="Largest message, in MB (2²⁰ bytes).")
-@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all of it here.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also measure rounds in which "
+              "nobody trains, and write all of it here: for `fedmpi plan --measured`.")  # fmt: skip
 def doctor(threads: int, max_size: float, file: Path | None) -> None:
     """Say what this MPI job has to work with, and what is wrong with it.
 
@@ -51,7 +65,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     mpirun -n 3 fedmpi doctor
     """
     from fedmpi.comm.clocks import measure
-    from fedmpi.comm.probes import SIZES, probe_lines
+    from fedmpi.comm.probes import SIZES, message_overhead, probe_lines
     from fedmpi.comm.seats import complaints, seats
     from fedmpi.comm.world import connect, cuda_aware, library_version
     from fedmpi.devices import choose, visible_devices
@@ -64,6 +78,8 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     offsets = measure(world)
     sizes = [size for size in SIZES if size <= max(8.0, max_size * 2**20)]
     lines = probe_lines(world, sizes)
+    overhead = message_overhead(world)
+    rounds = rehearsed(world, taken, max_size) if file else []
     if offsets is None:
         return
     auto = choose(taken, world.workers(hosts_clients=False))
@@ -71,7 +87,36 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     findings = Findings(*libraries, threads, taken, auto, offsets, lines, wrong)
     click.echo("\n".join(report(findings)))
     if file:
-        file.write_text(json.dumps(as_dict(findings), indent=1) + "\n")
+        account = settle(taken, lines, overhead, rounds) if rounds else None
+        file.write_text(json.dumps(as_dict(findings, account), indent=1) + "\n")
+
+
+def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured]:
+    """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
+    from fedmpi.rehearsal import rehearse_all
+
+    if world.is_server and world.size > 1:
+        click.echo("Measuring rounds in which nobody trains; this takes about a minute.", err=True)
+    return rehearse_all(world, taken, max_size * 2**20)
+
+
+def settle(taken: list[Seat], lines: list[Line], overhead: float, rounds: list[Measured]) -> Account:
+    """The machine that these measurements describe. What none of them shows is as in a typical cluster."""
+    from fedmpi.comm.probes import arithmetic
+    from fedmpi.scale import CLUSTER
+    from fedmpi.scale.fit import fit
+
+    add, step = arithmetic()
+    cores = len(set().union(*(seat.cores for seat in taken if seat.node == taken[0].node)))
+    known = CLUSTER.changed({"overhead": overhead, "add": add, "step": step, "cores": cores})
+    far = [line for line in lines if taken[line.rank].node != taken[0].node]
+    if far:
+        # The slowest line counts: a broadcast waits for it.
+        latency = max(line.echoes[0].seconds for line in far)
+        link = max((line.echoes[-1].seconds - line.echoes[0].seconds) / line.echoes[-1].size for line in far)
+        known = known.changed({"latency": max(0.0, latency - 2 * overhead), "link": max(0.0, link)})
+    machine, assumed = fit(known, rounds)
+    return Account(machine, [*assumed, *([] if far else ["latency", "link"])], rounds)
 
 
 def report(findings: Findings) -> list[str]:
@@ -157,8 +202,8 @@ def table(rows: list[list[str]]) -> list[str]:
     ]
 
 
-def as_dict(findings: Findings) -> dict[str, object]:
-    """The findings for --json: seconds, bytes, bytes per second."""
+def as_dict(findings: Findings, account: Account | None) -> dict[str, object]:
+    """The findings for --json: seconds, bytes, bytes per second, seconds per byte."""
     offsets = findings.offsets
     return {
         "mpi_library": findings.library,
@@ -182,4 +227,7 @@ def as_dict(findings: Findings) -> dict[str, object]:
             for line in findings.lines
         ],
         "warnings": findings.complaints,
+        "machine": asdict(account.machine) if account else None,
+        "machine_assumed": account.assumed if account else [],
+        "rounds": [{**asdict(each.job), "seconds": each.seconds} for each in account.rounds] if account else [],
     }

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.world import World
+from fedmpi.server import ExactSum, magnitude
 
 SIZES = (8, 64, 512, 4 * 2**10, 32 * 2**10, 256 * 2**10, 2 * 2**20, 16 * 2**20, 64 * 2**20)
 MOST_ECHOES = 200
 LEAST_ECHOES = 5
 # No size is echoed for longer than about this; one that would take longer for a single echo is left out.
 SECONDS_PER_SIZE = 2.0
+# Messages that are sent in a row to find what one of them costs the sender, and how often that is done.
+BURST, BURSTS = 100, 20
+# Bytes of θ on which the server's arithmetic is timed: more than a core's cache holds.
+ARITHMETIC = 32 * 2**20
+# A rank that has no part in what the others measure looks so seldom whether they are done that it costs them nothing.
+ABSENT_SECONDS = 0.02
 INTERFACES = Path("/proc/net/dev")
 NOT_KNOWN = "not known"
 
@@ -100,6 +110,58 @@ def echo_back(world: World, largest: int) -> None:
         for _ in range(count):
             world.comm.Recv(buffer[:size], SERVER, Tag.LINE)
             world.comm.Send(buffer[:size], SERVER, Tag.LINE)
+
+
+def message_overhead(world: World) -> float:
+    """**Collective.** Seconds in which the server hands a small message to MPI, on rank 0; 0 elsewhere and alone."""
+    message, buffers = np.zeros(8, np.uint8), np.empty((BURST, 8), np.uint8)
+    times = []
+    for _ in range(BURSTS if world.size > 1 and world.rank in (SERVER, 1) else 0):
+        if world.is_server:
+            world.comm.Recv(message, 1, Tag.LINE)  # the receives are posted
+            began = time.perf_counter()
+            sent = [world.comm.Isend(message, 1, Tag.LINE) for _ in range(BURST)]
+            times.append((time.perf_counter() - began) / BURST)
+            world.wait(lambda sent=sent: MPI.Request.Testall(sent))  # type: ignore[misc]
+        else:
+            posted = [world.comm.Irecv(buffer, SERVER, Tag.LINE) for buffer in buffers]
+            world.comm.Send(message, SERVER, Tag.LINE)
+            world.wait(lambda posted=posted: MPI.Request.Testall(posted))  # type: ignore[misc]
+    return float(np.median(times)) if times else 0.0
+
+
+def arithmetic(size: int = ARITHMETIC, times: int = 5) -> tuple[float, float]:
+    """Seconds of a core per byte of θ: of adding an update to the sum, and of the server's passes over θ in a round.
+
+    By the processor's clock, which stands still while others have the core.
+    """
+    d = size // 4
+    theta, delta, total = np.full(d, 0.5, np.float32), np.full(d, 1e-6, np.float32), ExactSum(d)
+    adding, stepping = [], []
+    for _ in range(times):
+        marks = [time.process_time()]
+        total.begin(magnitude(theta))
+        marks.append(time.process_time())
+        total.add(1.0, delta, 1e-6 * d**0.5)
+        marks.append(time.process_time())
+        total.apply(theta, 1.0, out=theta)
+        np.isfinite(theta).all()
+        marks.append(time.process_time())
+        before, during, after = np.diff(marks)
+        adding.append(during)
+        stepping.append(before + after)
+    return float(np.median(adding)) / size, float(np.median(stepping)) / size
+
+
+@contextmanager
+def first_ranks(world: World, size: int) -> Iterator[World | None]:
+    """**Collective.** A world of the first `size` ranks, for these; None for the others, who sleep until it is over."""
+    part = cast(MPI.Intracomm, world.comm.Split(int(world.rank >= size), world.rank))
+    yield World(part) if world.rank < size else None
+    # It is not freed: a worker's last sign of life may still be on its way there.
+    over = world.comm.Ibarrier()
+    while not over.Test():
+        time.sleep(ABSENT_SECONDS)
 
 
 def interface_bytes() -> dict[str, int]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from fedmpi.comm.bench import NOT_ADDED, PER_CLIENT, PICKLED, RAW, REDUCE, REDUCED, fedmpi_paths, race, take_turn
-from fedmpi.comm.probes import LEAST_ECHOES, probe_lines
+from fedmpi.comm.probes import LEAST_ECHOES, arithmetic, first_ranks, message_overhead, probe_lines
 from fedmpi.comm.seats import own_cores, seats
 from fedmpi.comm.world import connect
+from fedmpi.rehearsal import SMALL, UPDATES, rehearse_all
+from fedmpi.scale.model import EXCHANGES
 from fedmpi.server import ExactSum
 from tests.mpi.conftest import everywhere
 
@@ -69,3 +71,30 @@ def test_fedmpis_paths_add_or_do_not_as_they_say() -> None:
         passed = bool((sums[PER_CLIENT] == whole).all() and (sums[REDUCED] == whole).all())
         passed = passed and not np.any(sums[NOT_ADDED])
     assert everywhere(passed)
+
+
+def test_a_part_of_the_ranks_measures_while_the_others_sleep() -> None:
+    world = connect()
+    passed = True
+    for size in range(1, world.size + 1):
+        with first_ranks(world, size) as part:
+            passed = passed and (part is not None) == (world.rank < size)
+            passed = passed and (part is None or (part.rank, part.size) == (world.rank, size))
+    assert everywhere(passed)
+
+
+def test_the_server_finds_what_a_message_and_its_arithmetic_cost() -> None:
+    world = connect()
+    overhead = message_overhead(world)
+    passed = (overhead > 0) == (world.is_server and world.size > 1)
+    add, step = arithmetic(2**20, 2)
+    assert everywhere(passed and add > 0 and step > 0)
+
+
+def test_rehearsed_rounds_are_those_of_the_job() -> None:
+    world = connect()
+    measured = rehearse_all(world, seats(world, []), largest=SMALL)
+    workers = {1: [], 2: [1], 3: [1, 2], 4: [1, 2, 3]}[world.size] if world.is_server else []
+    jobs = [(W, W * each, exchange) for W in workers for each in UPDATES[SMALL] for exchange in EXCHANGES]
+    passed = [(each.job.workers, each.job.m, each.job.exchange) for each in measured] == jobs
+    assert everywhere(passed and all(each.seconds > 0 for each in measured))

@@ -16,9 +16,9 @@ ROOT = Path(fedmpi.__file__).parent
 LAYERS = [
     {"errors", "config", "toml", "rng", ""},
     {"data", "devices", "models"},
-    {"sampling", "client", "server", "theory", "network", "compression"},
+    {"sampling", "client", "server", "theory", "network", "compression", "scale"},
     {"comm", "record"},
-    {"books", "federation", "job", "replay", "seating", "setup", "sweep", "trace", "report"},
+    {"books", "federation", "job", "rehearsal", "replay", "seating", "setup", "sweep", "trace", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {

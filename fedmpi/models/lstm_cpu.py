@@ -1,8 +1,8 @@
-"""The LSTM's loss and gradient written out for a CPU: torch's matrix products, and one pass in C for the rest of a step.
+"""The LSTM's loss and gradient written out for a CPU: torch's matrix products, and one pass in C for the rest.
 
-What this saves over nn.LSTM: the embedding and the first layer's input product are one look-up in a table of 100 rows; a
-layer's step in time is one product forward and two backward, on memory that stays in the cache; nothing is allocated
-per step; and gates are computed, and differentiated, in one pass.
+What this saves over nn.LSTM: the embedding and the first layer's input product are one look-up in a table of 100 rows;
+a layer's step in time is one product forward and one backward, its weights' gradient one product for all steps; nothing
+is allocated per step; and gates are computed, and differentiated, in one pass.
 """
 
 from __future__ import annotations

@@ -104,16 +104,12 @@ class Layer:
         c, gates, index = (list(map(address, parts)) for parts in (self.c, self.gates, self.index))
         h, dh = [address(part[:, -of.hidden :]) for part in self.inputs], address(self.dinputs[:, -of.hidden :])
         # In the order of the functions' arguments in native/lstm.c.
-        self.forward_arguments = [
-            (self.rows, of.hidden, table, index[t], c[t], gates[t], c[t + 1])
-            + (h[t + 1], of.width, address(above[t]), above[t].stride(0))
-            for t in range(self.length)
-        ]
-        self.backward_arguments = [
-            (self.rows, of.hidden, c[t], c[t + 1], dh, of.width, address(dabove), dabove.stride(0))
-            + (index[t], dc, gates[t], dtable)
-            for t in range(self.length)
-        ]
+        sizes, d_from = (self.rows, of.hidden), (dh, of.width, address(dabove), dabove.stride(0))
+        self.forward_arguments, self.backward_arguments = [], []
+        for t in range(self.length):
+            h_to = (h[t + 1], of.width, address(above[t]), above[t].stride(0))
+            self.forward_arguments.append((*sizes, table, index[t], c[t], gates[t], c[t + 1], *h_to))
+            self.backward_arguments.append((*sizes, c[t], c[t + 1], *d_from, index[t], dc, gates[t], dtable))
 
 
 def steps(memory: Tensor, count: int) -> list[Tensor]:

@@ -13,7 +13,9 @@ from fedmpi.errors import ConfigError
 from fedmpi.models.cnn import ImageCNN
 from fedmpi.models.flat import FlatModule
 from fedmpi.models.lstm import CharLSTM
+from fedmpi.models.lstm_cpu import CompiledLSTM
 from fedmpi.models.quadratic import Quadratic
+from fedmpi.native import library
 from fedmpi.rng import torch_seed
 
 
@@ -51,7 +53,11 @@ def make_model(config: Config) -> TrainableModel:
         return Quadratic(config.data.dim, device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(config.run.seed, "init"))
-        return FlatModule(make_module(config.model), device)
+        module = make_module(config.model)
+    loops = library()
+    if isinstance(module, CharLSTM) and device.type == CPU and loops is not None:
+        return CompiledLSTM(module, loops)
+    return FlatModule(module, device)
 
 
 def make_module(model: Model) -> nn.Module:

@@ -1,0 +1,53 @@
+"""Loops in C, for what torch and numpy have no single pass for. Optional: without a compiler at installation, or with
+FEDMPI_NATIVE=0, there is no library, and whoever would use it computes the same with torch, to rounding."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+# What fedmpi_native_version() must say: raised with every change of a function's arguments, so that a library of
+# another installation is not called in the wrong way.
+VERSION = 1
+
+SIZE, ADDRESS = ctypes.c_long, ctypes.c_void_p
+ARGUMENTS = {
+    "fedmpi_lstm_forward": [SIZE] * 2 + [ADDRESS] * 6 + [SIZE, ADDRESS, SIZE],
+    "fedmpi_lstm_backward": [SIZE] * 2 + [ADDRESS] * 3 + [SIZE, ADDRESS, SIZE] + [ADDRESS] * 4,
+}
+
+
+def native_available() -> bool:
+    """Whether the compiled loops are used here."""
+    return library() is not None
+
+
+def switch_off() -> None:
+    """Use no compiled loops in this process from here on: for a job some of whose ranks have none."""
+    os.environ["FEDMPI_NATIVE"] = "0"
+    library.cache_clear()
+
+
+@lru_cache(1)
+def library() -> ctypes.CDLL | None:
+    """The compiled loops, with their arguments declared, or None."""
+    if os.environ.get("FEDMPI_NATIVE") == "0":
+        return None
+    for path in (Path(__file__).with_name("loops" + suffix) for suffix in EXTENSION_SUFFIXES):
+        try:
+            loops = ctypes.CDLL(str(path))
+            if loops.fedmpi_native_version() == VERSION:
+                return declared(loops)
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def declared(loops: ctypes.CDLL) -> ctypes.CDLL:
+    for name, arguments in ARGUMENTS.items():
+        function = getattr(loops, name)
+        function.argtypes, function.restype = arguments, None
+    return loops

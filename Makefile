@@ -27,7 +27,7 @@ help:  ## Show this list.
 
 install: $(VENV)/.installed  ## Create the virtual environment with everything in it, MPI included.
 
-$(VENV)/.installed: pyproject.toml constraints.txt $(wildcard fedmpi/native/*.c)
+$(VENV)/.installed: pyproject.toml constraints.txt $(wildcard fedmpi/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(if $(filter mpich,$(MPI)),mpich,mpi),dev]'
 	touch $@

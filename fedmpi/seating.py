@@ -12,6 +12,7 @@ from fedmpi.comm.seats import Seat, complaints, seats, threads_for
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.devices import AUTO, CPU, choose, placement_table, visible_devices
+from fedmpi.native import switch_off
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,21 @@ def take_seats(world: World, config: Config, recorded: int = 0) -> Seating:
     def decide() -> str:
         fixed = [config.client.device if seat.rank in workers else "" for seat in taken]
         threads = config.client.threads or recorded or threads_for(taken)
-        return json.dumps([choose(taken, workers) if auto else fixed, threads])
+        return json.dumps([choose(taken, workers) if auto else fixed, threads, all(seat.compiled for seat in taken)])
 
-    devices, threads = json.loads(world.first(decide))
+    devices, threads, compiled = json.loads(world.first(decide))
+    if not compiled:
+        # θ is one θ: what some ranks cannot compute in C, none does.
+        switch_off()
     return Seating(devices, threads, remarks(taken, devices, threads, config) if world.is_server else [])
 
 
 def remarks(taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config) -> list[str]:
     """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
     found = [f"note: {sentence}" for sentence in complaints(taken, threads)]
+    without = sorted({seat.host for seat in taken if not seat.compiled})
+    if without and any(seat.compiled for seat in taken):
+        found.append(f"note: no compiled loops on {', '.join(without)}: all ranks train without them, and slower")
     if not config.client.threads:
         found.append(f"threads: {threads} per rank")
     if config.client.device == AUTO or set(devices) - {"", CPU}:

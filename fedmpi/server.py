@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmpi.native import library
+
 # An update is added as whole multiples of a quantum 2⁻³⁶ times the magnitude of θ, in int64, where sums are exactly
 # associative. That is 2¹² times finer than float32 resolves at that magnitude, and leaves room for a round
 # that moves θ by 2²⁶ times its size; one update may bring 2²⁰ of that. Anything larger has diverged.
@@ -35,6 +37,7 @@ class ExactSum:
         self.total = np.zeros(d, np.int64)
         self.exponent = 0
         self._real = np.empty(CHUNK, np.float64)
+        self._loops = library()
 
     def begin(self, exponent: int) -> None:
         """Start a round's sum, in quanta of 2^(exponent − 36)."""
@@ -52,7 +55,11 @@ class ExactSum:
     def add(self, omega: float, delta: NDArray[np.float32], norm: float) -> None:
         """total += ω_i Δ_i, rounded to whole quanta; delta: (d,) float32, norm: ‖Δ_i‖."""
         quanta = np.float64(math.ldexp(omega, FRACTION_BITS - self.exponent))
-        to_whole = round_small if quanta * norm < ROUNDER_RANGE else round_any
+        small = quanta * norm < ROUNDER_RANGE
+        if self._loops and small and delta.flags.c_contiguous:
+            self._loops.fedmpi_fixed_add(len(delta), delta.ctypes.data, quanta, self.total.ctypes.data)
+            return
+        to_whole = round_small if small else round_any
         for start in range(0, len(delta), CHUNK):
             piece, total = delta[start : start + CHUNK], self.total[start : start + CHUNK]
             real = self._real[: len(piece)]
@@ -63,6 +70,11 @@ class ExactSum:
     def apply(self, theta: NDArray[np.float32], eta_g: float, out: NDArray[np.float32]) -> float:
         """‖θᵗ⁺¹ − θᵗ‖, with θᵗ⁺¹ = θᵗ + η_g Σ ω_i Δ_i   [FVKL, eq. (3)] written into `out`, which may be θ itself."""
         step = np.float64(math.ldexp(eta_g, self.exponent - FRACTION_BITS))
+        if self._loops:
+            found = np.empty(1)
+            vectors = self.total.ctypes.data, step, theta.ctypes.data, out.ctypes.data
+            self._loops.fedmpi_fixed_apply(len(theta), *vectors, found.ctypes.data)
+            return math.sqrt(found[0])
         squares = 0.0
         for start in range(0, len(theta), CHUNK):
             piece, total = theta[start : start + CHUNK], self.total[start : start + CHUNK]

@@ -19,6 +19,7 @@ from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.devices import AUTO, CPU
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.models import make_model
+from fedmpi.native import native_available
 from fedmpi.network import VirtualNetwork
 from fedmpi.record import Checkpoint, Lock, Past, RecordWriter, find_past, refuse_existing, remove_checkpoint
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
@@ -137,6 +138,7 @@ def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, l
         "mpi_size": len(hosts),
         "hosts": sorted(set(hosts)),
         "devices": sorted(set(devices) - {""}),
+        "compiled_loops": "yes" if native_available() else "no",
         **plan.attributes,
     }
     parts = []

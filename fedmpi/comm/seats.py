@@ -12,6 +12,7 @@ from mpi4py import MPI
 
 from fedmpi.comm.world import World
 from fedmpi.devices import MASK, Place
+from fedmpi.native import native_available
 
 # Where Slurm says how many cores each rank has.
 GRANTED = "SLURM_CPUS_PER_TASK"
@@ -24,6 +25,7 @@ class Seat(Place):
     cores: tuple[int, ...]
     host_cores: int
     granted: int = 0  # cores that Slurm gives each rank; 0 if it does not say
+    compiled: bool = True  # whether it has fedmpi's loops in C
 
 
 def seats(world: World, devices: Sequence[str]) -> list[Seat]:
@@ -31,7 +33,17 @@ def seats(world: World, devices: Sequence[str]) -> list[Seat]:
     node, local_rank = own_node(world)
     seen = tuple(devices), os.environ.get(MASK)
     granted = int(os.environ.get(GRANTED) or 0)
-    mine = Seat(world.rank, platform.node(), node, local_rank, *seen, own_cores(), os.cpu_count() or 1, granted)
+    mine = Seat(
+        world.rank,
+        platform.node(),
+        node,
+        local_rank,
+        *seen,
+        own_cores(),
+        os.cpu_count() or 1,
+        granted,
+        native_available(),
+    )
     found = [json.loads(text) for text in world.gather_text(json.dumps(asdict(mine)), width=16384)]
     return [Seat(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found]
 

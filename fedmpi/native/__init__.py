@@ -1,5 +1,6 @@
 """Loops in C, for what torch and numpy have no single pass for. Optional: without a compiler at installation, or with
-FEDMPI_NATIVE=0, there is no library, and whoever would use it computes the same with torch, to rounding."""
+FEDMPI_NATIVE=0, there is no library, and whoever would use it computes the same with torch, to rounding, or with numpy,
+bit for bit."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ from pathlib import Path
 
 # What fedmpi_native_version() must say: raised with every change of a function's arguments, so that a library of
 # another installation is not called in the wrong way.
-VERSION = 1
+VERSION = 2
 
-SIZE, ADDRESS = ctypes.c_long, ctypes.c_void_p
+SIZE, ADDRESS, REAL = ctypes.c_long, ctypes.c_void_p, ctypes.c_double
 ARGUMENTS = {
     "fedmpi_lstm_forward": [SIZE] * 2 + [ADDRESS] * 6 + [SIZE, ADDRESS, SIZE],
     "fedmpi_lstm_backward": [SIZE] * 2 + [ADDRESS] * 3 + [SIZE, ADDRESS, SIZE] + [ADDRESS] * 4,
+    "fedmpi_fixed_add": [SIZE, ADDRESS, REAL, ADDRESS],
+    "fedmpi_fixed_apply": [SIZE, ADDRESS, REAL, ADDRESS, ADDRESS, ADDRESS],
 }
 
 

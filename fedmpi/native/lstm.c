@@ -6,12 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__)
-/* One build for any x86: the best of these is taken when the library is loaded. */
-#define EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define EACH_CPU
-#endif
+#include "each_cpu.h"
 
 /* Runs `unit(j)` for each of H units, none of which reads what another writes: in vectors of 16, and of 4 for the rest
    (100 units leave 4), where the CPU has such. */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from fedmpi import seating
+from fedmpi import native, seating
 from fedmpi.comm.world import connect
 from fedmpi.config import Config
 from tests.mpi.conftest import everywhere
@@ -50,3 +52,17 @@ def test_a_named_device_is_left_alone(monkeypatch: pytest.MonkeyPatch, device: s
     passed = passed and found.on_device(config, size - 1) == config
     shown = any(remark.startswith("host") for remark in found.remarks)
     assert everywhere(passed and shown == (rank == 0 and device != "cpu"))
+
+
+def test_loops_in_c_that_one_rank_lacks_are_used_by_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDMPI_NATIVE", os.environ.get("FEDMPI_NATIVE", ""))  # put back afterwards
+    world = connect()
+    has_them = native.native_available()
+    monkeypatch.setattr("fedmpi.comm.seats.native_available", lambda: has_them and world.rank != world.size - 1)
+    found = seating.take_seats(world, Config.load("quadratic"))
+    passed = not native.native_available()
+    said = any("no compiled loops on" in remark for remark in found.remarks)
+    passed = passed and said == (has_them and world.rank == 0 and world.size > 1)
+    monkeypatch.undo()
+    native.library.cache_clear()
+    assert everywhere(passed and native.native_available() == has_them)

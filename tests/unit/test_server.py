@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from fedmpi.native import native_available
 from fedmpi.server import CHUNK, ROUNDER_RANGE, ExactSum, magnitude, round_any, round_small
 
 RNG = np.random.default_rng(7)
@@ -28,6 +29,29 @@ def test_any_order_and_any_grouping_give_the_same_bits() -> None:
     grouped = summed([0, 3, 5], omega, delta).total + summed([8, 1, 2, 4, 6, 7], omega, delta).total
     assert (forward == backward).all()
     assert (forward == grouped).all()
+
+
+@pytest.mark.skipif(not native_available(), reason="no compiler at installation: there are no loops in C to compare")
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
+def test_numpy_and_the_loops_in_c_give_the_same_bits(scale: float) -> None:
+    """An update half a quantum from the next number, and steps that a fused multiply-add would round otherwise."""
+    omega, delta = RNG.random(6), (scale * RNG.standard_normal((6, D))).astype(np.float32)
+    delta[0, :4] = np.array([0.5, -0.5, 1.5, -1.5]) * 2.0**-36
+    omega[0] = 1.0
+    compiled, plain = ExactSum(D), ExactSum(D)
+    assert compiled._loops is not None
+    plain._loops = None
+    theta, steps = RNG.standard_normal(D).astype(np.float32), []
+    for total in (compiled, plain):
+        total.begin(1)
+        for i in range(6):
+            total.add(float(omega[i]), delta[i], float(np.linalg.norm(delta[i])))
+        steps.append(np.empty_like(theta))
+        assert total.apply(theta, 0.7, steps[-1]) == pytest.approx(math.sqrt(((0.7 * omega @ delta) ** 2).sum()), 1e-4)
+    assert (compiled.total == plain.total).all()
+    assert (steps[0] == steps[1]).all()
+    assert compiled.apply(theta, 0.7, theta) > 0
+    assert (theta == steps[0]).all()
 
 
 def test_plain_float32_sums_would_not() -> None:

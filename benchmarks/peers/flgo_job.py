@@ -4,6 +4,7 @@ At its best: threads, which are several times faster here than its processes (a 
 no evaluation.
 """
 
+import sys
 from pathlib import Path
 
 import torchvision_operators  # noqa: F401  before anything imports torchvision
@@ -34,6 +35,7 @@ class Algorithm:
     Server, Client = GatedServer, PerturbingClient if NO_OP else fedavg.Client
 
 
+sys.path.append(str(Path.cwd()))  # where FLGo writes the task, as a package
 flgo.gen_direct_task_from_file("task", str(Path(__file__).with_name("flgo_task.py")))
 option = {
     "num_rounds": ENDLESS, "proportion": m / n, "num_steps": K, "batch_size": B, "learning_rate": ETA_L,

@@ -27,7 +27,7 @@ from results import draw, table
 PASSES = ("alone", "shipped", "tuned", "no-op")
 WARM_UP = 2
 # A no-op turn is many short rounds on end, as a run would have them.
-NO_OP_ROUNDS, NO_OP_TURNS = 20, 10
+NO_OP_ROUNDS, NO_OP_TURNS = 20, 3
 ALONE_ROUNDS, ALONE_TURNS = 4, 3
 # A round's clients on each of two workers, if they are shared evenly, as bare and all peers do.
 EVEN_SHARE = 5

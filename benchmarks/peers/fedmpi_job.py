@@ -18,6 +18,7 @@ JOB = {
     "data.name": "synthetic-text", "data.n": n, "data.samples": SAMPLES, "model.name": "lstm", "client.K": K,
     "client.B": B, "client.eta_l": ETA_L, "sampling.scheme": "uniform", "sampling.m": m, "eval.every": 0,
     "run.T": ENDLESS,
+    "comm.timeout": 3600.0,  # ranks that were stopped while others had their turn are not dead
 }  # fmt: skip
 
 busiest = 0

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from environments import python_of
 from gate import Party, listen
@@ -18,8 +19,13 @@ from processes import Processes
 
 HERE = Path(__file__).resolve().parent
 # A job that says nothing for so long has failed.
-PATIENCE = 180.0
+PATIENCE = 300.0
 TUNED = {f"MALLOC_{name}_": str(2**30) for name in ("MMAP_THRESHOLD", "TRIM_THRESHOLD")}
+
+# Ray is not to think its processes dead when they were stopped while others had their turn.
+RAY_PATIENCE = {
+    f"RAY_{name}_timeout_ms": "3600000" for name in ("health_check", "grpc_keepalive", "grpc_client_keepalive")
+}
 
 Command = tuple[list[str], Mapping[str, str]]
 
@@ -50,6 +56,10 @@ def bare(python: Path, folder: Path) -> list[Command]:
     return [([str(python), script("bare")], {})] * 2
 
 
+def bare_tuned(python: Path, folder: Path) -> list[Command]:
+    return [([str(python), script("bare")], TUNED)] * 2
+
+
 def pfl(python: Path, folder: Path) -> list[Command]:
     """Two workers that know each other's addresses: what torchrun would arrange, without its extra process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -71,8 +81,8 @@ def under_mpi(name: str, *arguments: str) -> Callable[[Path, Path], list[Command
     return commands
 
 
-def one_process(name: str) -> Callable[[Path, Path], list[Command]]:
-    return lambda python, folder: [([str(python), script(name)], {})]
+def one_process(name: str, own: Mapping[str, str] = MappingProxyType({})) -> Callable[[Path, Path], list[Command]]:
+    return lambda python, folder: [([str(python), script(name)], own)]
 
 
 def frameworks(overrides: list[str]) -> dict[str, Framework]:
@@ -80,12 +90,13 @@ def frameworks(overrides: list[str]) -> dict[str, Framework]:
     record = "{folder}/run.h5"
     return {
         "bare": Framework("bare PyTorch", "", 2, bare),
+        "tuned": Framework("bare PyTorch, allocator tuned", "", 2, bare_tuned),
         "fedmpi": Framework("fedmpi, per-client", "", 1, under_mpi("fedmpi_job", record, *overrides)),
         "reduced": Framework(
             "fedmpi, reduced", "", 1, under_mpi("fedmpi_job", record, "comm.exchange=reduced", *overrides)
         ),
         "pfl": Framework("pfl", "pfl", 2, pfl),
-        "flower": Framework("Flower (Ray)", "flower", 1, one_process("flower_job")),
+        "flower": Framework("Flower (Ray)", "flower", 1, one_process("flower_job", RAY_PATIENCE)),
         "flgo": Framework("FLGo (threads)", "flgo", 1, one_process("flgo_job")),
         "appfl": Framework("APPFL (MPI)", "appfl", 1, under_mpi("appfl_job")),
         "fedml": Framework("FedML (MPI)", "fedml", 1, under_mpi("fedml_job")),
@@ -170,6 +181,12 @@ class Job:
         lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         telling = [line for line in lines if "Error" in line or "Exception" in line] or lines
         return Failed(telling[-1][:200] if telling else "it ended without a word")
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()
 
     def end(self) -> None:
         self.processes.end()

@@ -28,8 +28,8 @@ def line(one: dict[str, Any]) -> list[str]:
         return "–" if value is None else form.format(value)
 
     def ratio(mode: str) -> str:
-        even = cell(" ({:.2f} at even shares)", mode, "even")
-        return cell("{:.2f}", mode, "ratio") + (even if even != "–" else "")
+        even = cell(" ({:.2f} at even shares)", mode, "÷ bare, even")
+        return cell("{:.2f}", mode, "÷ bare") + (even if even != "–" else "")
 
     return [
         one["framework"],
@@ -42,6 +42,21 @@ def line(one: dict[str, Any]) -> list[str]:
     ]
 
 
+def against_pfl(found: dict[str, dict[str, Any]]) -> str:
+    """What fedmpi takes beside the fastest peer, one sentence per exchange."""
+    words = {"shipped": "as shipped", "tuned": "with the allocator tuned for all"}
+    sentences = []
+    for one in found.values():
+        told = [
+            f"{one[mode]['÷ pfl']:.2f} ({one[mode]['÷ pfl, even']:.2f} at even shares) {how}"
+            for mode, how in words.items()
+            if "÷ pfl, even" in one.get(mode, {})
+        ]
+        if told:
+            sentences.append(f"\n{one['framework']} ÷ pfl: {', '.join(told)}.")
+    return "".join(sentences)
+
+
 def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     """Four rows of bars, one per figure of the table, one bar per framework."""
     from matplotlib.figure import Figure
@@ -51,7 +66,7 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     colours = ["#c44e52" if name.startswith("fedmpi") else "#8c8c8c" for name in names]
     panels = {
         "seconds per round ÷ bare\n(dot: allocator tuned for all)": [
-            one.get("shipped", {}).get("ratio") for one in shown
+            one.get("shipped", {}).get("÷ bare") for one in shown
         ],
         "no-op round, ms": [one.get("no-op ms") for one in shown],
         "start-up, s": [one.get("startup") for one in shown],
@@ -65,7 +80,7 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
         axis.set_title(title, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.18)
-    tuned = [one.get("tuned", {}).get("ratio") for one in shown]
+    tuned = [one.get("tuned", {}).get("÷ bare") for one in shown]
     axes[0].plot([value or float("nan") for value in tuned], names, "o", color="black", markersize=4)
     axes[0].axvline(1, color="black", linewidth=0.6, linestyle=":")
     figure.savefig(path, dpi=150)

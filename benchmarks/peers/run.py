@@ -22,13 +22,14 @@ from typing import Any
 from environments import NotInstalled
 from jobs import Failed, Framework, Job, environment_of, frameworks
 from processes import PeakMemory
-from results import draw, table
+from results import against_pfl, draw, table
 
 PASSES = ("alone", "shipped", "tuned", "no-op")
 WARM_UP = 2
 # A no-op turn is many short rounds on end, as a run would have them.
-NO_OP_ROUNDS, NO_OP_TURNS = 20, 3
-ALONE_ROUNDS, ALONE_TURNS = 4, 3
+NO_OP_ROUNDS, NO_OP_TURNS = 20, 5
+ALONE_ROUNDS = 4
+START_UPS = 3
 # A round's clients on each of two workers, if they are shared evenly, as bare and all peers do.
 EVEN_SHARE = 5
 
@@ -65,27 +66,33 @@ class Bench:
         return Job(self.chosen[name], self.pythons[name], folder, environment_of(mode, self.windows))
 
     def alone(self) -> None:
-        """Start-up and peak memory, each job with the machine to itself, in turn, several times."""
-        for _ in range(ALONE_TURNS):
+        """Each job with the machine to itself, in turn: its peak memory first, which also brings its files into the
+        page cache, then its start-up several times, while nobody looks."""
+        for name in self.chosen:
+            self.surely(name, lambda name=name: self.measure_memory(name))
+        for _ in range(START_UPS):
             for name in self.chosen:
-                self.surely(name, lambda name=name: self.alone_once(name))
+                self.surely(name, lambda name=name: self.measure_startup(name))
 
-    def alone_once(self, name: str) -> None:
-        job = self.start(name, "shipped")
-        try:
-            with PeakMemory(job.processes) as peak:
-                job.meet()
-                job.turn(ALONE_ROUNDS)
+    def measure_memory(self, name: str) -> None:
+        print(f"alone: memory of {name}", file=sys.stderr, flush=True)
+        with self.start(name, "shipped") as job, PeakMemory(job.processes) as peak:
+            job.meet()
+            job.turn(ALONE_ROUNDS)
+        self.results[name]["pss"] = peak.bytes
+
+    def measure_startup(self, name: str) -> None:
+        print(f"alone: start-up of {name}", file=sys.stderr, flush=True)
+        with self.start(name, "shipped") as job:
+            job.meet()
             self.results[name].setdefault("startup", []).append(job.startup())
-            self.results[name].setdefault("pss", []).append(peak.bytes)
-        finally:
-            job.end()
 
     def interleaved(self, mode: str, turns: int, rounds: int) -> None:
         """All jobs are up, and each in turn does its rounds while the others are stopped."""
         jobs: dict[str, Job] = {}
 
         def begin(name: str) -> None:
+            print(f"{mode}: starting {name}", file=sys.stderr, flush=True)
             jobs[name] = self.start(name, mode)
             jobs[name].meet()
             jobs[name].pause()
@@ -124,31 +131,38 @@ def write_windows(path: Path) -> None:
 
 
 def summary(results: Results) -> Results:
-    """Per framework: medians, and medians over turns of the ratio to the bare round of the same turn."""
-    return {name: {"framework": one["framework"], **medians(one, results["bare"])} for name, one in results.items()}
+    """Per framework: medians, and medians over turns of the ratio to others' rounds of the same turn."""
+    return {name: {"framework": one["framework"], **medians(one, results)} for name, one in results.items()}
 
 
-def medians(one: dict[str, Any], bare: dict[str, Any]) -> dict[str, Any]:
+def medians(one: dict[str, Any], results: Results) -> dict[str, Any]:
     if "failed" in one:
         return {"failed": one["failed"]}
     found: dict[str, Any] = {}
     for mode in ("shipped", "tuned"):
-        if mode not in one or mode not in bare:
-            continue
-        pairs = [(mine[0], plain[0]["seconds"]) for mine, plain in zip(one[mode], bare[mode], strict=True)][WARM_UP:]
-        found[mode] = {
-            "seconds": statistics.median(mine["seconds"] for mine, _ in pairs),
-            "ratio": statistics.median(mine["seconds"] / plain for mine, plain in pairs),
-            "rounds": len(pairs),
-        }
-        if "busiest" in pairs[0][0]:
-            found[mode]["even"] = statistics.median(
-                mine["seconds"] * EVEN_SHARE / mine["busiest"] / plain for mine, plain in pairs
-            )
+        if mode in one:
+            rounds = [turn[0] for turn in one[mode]][WARM_UP:]
+            found[mode] = {"seconds": statistics.median(done["seconds"] for done in rounds), "rounds": len(rounds)}
+            for other in ("bare", "pfl"):
+                if "failed" not in results.get(other, {"failed": ""}):
+                    found[mode] |= ratios(
+                        other, rounds, [turn[0]["seconds"] for turn in results[other][mode]][WARM_UP:]
+                    )
     if "no-op" in one:
         found["no-op ms"] = 1e3 * statistics.median(done["seconds"] for turn in one["no-op"][1:] for done in turn)
     if "startup" in one:
-        found["startup"], found["pss MB"] = statistics.median(one["startup"]), max(one["pss"]) / 1e6
+        found["startup"], found["pss MB"] = statistics.median(one["startup"]), one["pss"] / 1e6
+    return found
+
+
+def ratios(other: str, rounds: list[dict[str, float]], seconds: list[float]) -> dict[str, float]:
+    """The median ratio to another's rounds, turn by turn; where shares are uneven, also that of the time the busiest
+    worker would have taken with an even share."""
+    pairs = list(zip(rounds, seconds, strict=True))
+    found = {f"÷ {other}": statistics.median(done["seconds"] / theirs for done, theirs in pairs)}
+    if "busiest" in rounds[0]:
+        even = (done["seconds"] * EVEN_SHARE / done["busiest"] / theirs for done, theirs in pairs)
+        found[f"÷ {other}, even"] = statistics.median(even)
     return found
 
 
@@ -179,14 +193,19 @@ def main() -> None:
                 bench.interleaved("no-op", 1 + NO_OP_TURNS, NO_OP_ROUNDS)
             else:
                 bench.interleaved(which, options.rounds, 1)
+            if options.json:  # after every pass, so that a run that is broken off leaves something
+                write_json(options.json, bench.results)
     found = summary(bench.results)
     print(table(found))
-    for path in filter(None, (options.json, options.figure)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if options.json:
-        options.json.write_text(json.dumps({"summary": found, "measured": bench.results}, indent=1))
+    print(against_pfl(found))
     if options.figure:
+        options.figure.parent.mkdir(parents=True, exist_ok=True)
         draw(found, options.figure)
+
+
+def write_json(path: Path, results: Results) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"summary": summary(results), "measured": results}, indent=1))
 
 
 if __name__ == "__main__":

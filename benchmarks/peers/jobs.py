@@ -144,23 +144,29 @@ class Job:
             self.parties.append(Party(connection))
         for party in self.parties:
             self.hear(party)
-            party.let_through(1)
+        self.let_through(1)
         for party in self.parties:
             self.hear(party)
 
     def turn(self, rounds: int = 1) -> list[dict[str, float]]:
         """What was measured of each of so many rounds; a round takes as long as its slowest party."""
         self.go_on()
-        for party in self.parties:
-            party.let_through(rounds)
+        self.let_through(rounds)
         told = [self.hear(party) for party in self.parties]
         self.pause()
         return [max(same, key=lambda one: one["seconds"]) for same in zip(*told, strict=True)]
 
+    def let_through(self, rounds: int) -> None:
+        try:
+            for party in self.parties:
+                party.let_through(rounds)
+        except OSError:
+            raise self.failure() from None
+
     def hear(self, party: Party) -> list[dict[str, float]]:
         try:
             rounds = party.rounds()
-        except TimeoutError:
+        except OSError:  # it said nothing in time, or ended while it spoke
             rounds = None
         if rounds is None:
             raise self.failure()

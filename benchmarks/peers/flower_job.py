@@ -4,6 +4,7 @@ At its best: one actor per core that keeps model and data, no evaluation, loggin
 """
 
 import logging
+from pathlib import Path
 
 from flower_client import app
 from flwr.app import ArrayRecord
@@ -36,6 +37,11 @@ run_simulation(
     num_supernodes=n,
     backend_config={
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-        "init_args": {"num_cpus": WORKERS, "include_dashboard": False, "logging_level": "error"},
+        "init_args": {
+            "num_cpus": WORKERS,
+            "include_dashboard": False,
+            "_temp_dir": str(Path("ray").resolve()),
+            "logging_level": "error",
+        },
     },
 )

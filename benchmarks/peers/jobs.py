@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -20,6 +21,8 @@ from processes import Processes
 HERE = Path(__file__).resolve().parent
 # A job that says nothing for so long has failed.
 PATIENCE = 300.0
+# So long may a job take to end by itself.
+POLITENESS = 10.0
 TUNED = {f"MALLOC_{name}_": str(2**30) for name in ("MMAP_THRESHOLD", "TRIM_THRESHOLD")}
 
 # Ray is not to think its processes dead when they were stopped while others had their turn.
@@ -195,10 +198,18 @@ class Job:
         self.end()
 
     def end(self) -> None:
+        """First politely, so that MPI and Ray take away the files they share memory through; then surely."""
+        self.go_on()
+        self.parties.clear()
+        self.listener.close()
+        for process in self.started:
+            process.terminate()
+        for process in self.started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLITENESS)
         self.processes.end()
         for process in self.started:
             process.wait()
-        self.listener.close()
 
 
 def environment_of(mode: str, windows: Path) -> dict[str, str]:

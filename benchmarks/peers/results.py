@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 HEAD = (
-    "framework", "s/round", "÷ bare", "÷ bare, allocator tuned for all", "no-op round, ms", "start-up, s",
-    "peak memory (PSS), MB",
+    "framework", "s/round", "CPU s/round", "÷ bare", "÷ bare, allocator tuned for all", "no-op round, ms",
+    "start-up, s", "peak memory (PSS), MB",
 )  # fmt: skip
 
 
@@ -34,6 +34,7 @@ def line(one: dict[str, Any]) -> list[str]:
     return [
         one["framework"],
         cell("{:.2f}", "shipped", "seconds"),
+        cell("{:.2f}", "shipped", "cpu"),
         ratio("shipped"),
         ratio("tuned"),
         cell("{:.1f}", "no-op ms"),

@@ -142,7 +142,8 @@ def medians(one: dict[str, Any], results: Results) -> dict[str, Any]:
     for mode in ("shipped", "tuned"):
         if mode in one:
             rounds = [turn[0] for turn in one[mode]][WARM_UP:]
-            found[mode] = {"seconds": statistics.median(done["seconds"] for done in rounds), "rounds": len(rounds)}
+            found[mode] = {"rounds": len(rounds)}
+            found[mode] |= {fact: statistics.median(done[fact] for done in rounds) for fact in ("seconds", "cpu")}
             for other in ("bare", "pfl"):
                 if "failed" not in results.get(other, {"failed": ""}):
                     found[mode] |= ratios(

@@ -59,7 +59,7 @@ def against_pfl(found: dict[str, dict[str, Any]]) -> str:
 
 
 def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
-    """Four rows of bars, one per figure of the table, one bar per framework."""
+    """A panel for each figure that was measured, a bar for each framework."""
     from matplotlib.figure import Figure
 
     shown = [one for one in reversed(found.values()) if "failed" not in one]
@@ -73,15 +73,17 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
         "start-up, s": [one.get("startup") for one in shown],
         "peak memory (PSS), MB": [one.get("pss MB") for one in shown],
     }
-    figure = Figure(figsize=(12, 0.8 + 0.42 * len(shown)), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True)
+    panels = {title: values for title, values in panels.items() if any(values)}
+    figure = Figure(figsize=(3 * len(panels), 0.8 + 0.42 * len(shown)), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, values) in zip(axes, panels.items(), strict=True):
         bars = axis.barh(names, [value or 0 for value in values], color=colours, height=0.65)
         axis.bar_label(bars, [f" {value:.3g}" if value else "" for value in values], fontsize=8)
         axis.set_title(title, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.18)
-    tuned = [one.get("tuned", {}).get("÷ bare") for one in shown]
-    axes[0].plot([value or float("nan") for value in tuned], names, "o", color="black", markersize=4)
-    axes[0].axvline(1, color="black", linewidth=0.6, linestyle=":")
+        if title.startswith("seconds"):
+            tuned = [one.get("tuned", {}).get("÷ bare", float("nan")) for one in shown]
+            axis.plot(tuned, names, "o", color="black", markersize=4)
+            axis.axvline(1, color="black", linewidth=0.6, linestyle=":")
     figure.savefig(path, dpi=150)

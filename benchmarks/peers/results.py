@@ -78,12 +78,15 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, values) in zip(axes, panels.items(), strict=True):
         bars = axis.barh(names, [value or 0 for value in values], color=colours, height=0.65)
-        axis.bar_label(bars, [f" {value:.3g}" if value else "" for value in values], fontsize=8)
+        labels = [f" {value:.3g}" if value else "" for value in values]
         axis.set_title(title, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.18)
-        if title.startswith("seconds"):
+        if title.startswith("seconds"):  # all bars are long: their labels stay clear of the dots inside them
+            axis.bar_label(bars, labels, label_type="center", color="white", fontsize=8)
             tuned = [one.get("tuned", {}).get("÷ bare", float("nan")) for one in shown]
             axis.plot(tuned, names, "o", color="black", markersize=4)
             axis.axvline(1, color="black", linewidth=0.6, linestyle=":")
+        else:
+            axis.bar_label(bars, labels, fontsize=8)
     figure.savefig(path, dpi=150)

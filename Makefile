@@ -71,7 +71,7 @@ format: install  ## Format the code and regenerate the README's tables.
 bench: install  ## Measure the emulator's own cost: no-op rounds and training against bare PyTorch.
 	$(BIN)/python benchmarks/overhead.py
 
-bench-peers: install  ## Run the same job on fedmpi and on pfl, Flower, FLGo, APPFL and FedML (half an hour, 8 GB of disk).
+bench-peers: install  ## Run the same job on fedmpi and on pfl, Flower, FLGo, APPFL and FedML (8 GB of disk).
 	$(BIN)/python benchmarks/peers/run.py --json $(RUNS)/peers.json --figure $(RUNS)/peers.png
 
 clean:  ## Remove virtual environments, caches and runs.

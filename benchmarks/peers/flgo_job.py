@@ -1,7 +1,6 @@
 """FLGo: one process, two threads train the round's clients; uniform sampling, uniform average.
 
-At its best: threads, which are several times faster here than its processes (a pool of those is made every round), and
-no evaluation.
+At its best: threads, because it makes a new pool of processes every round; no evaluation.
 """
 
 import sys

@@ -20,7 +20,7 @@ MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench docs clean
+.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench bench-peers docs clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ format: install  ## Format the code and regenerate the README's tables.
 
 bench: install  ## Measure the emulator's own cost: no-op rounds and training against bare PyTorch.
 	$(BIN)/python benchmarks/overhead.py
+
+bench-peers: install  ## Run the same job on fedmpi and on pfl, Flower, FLGo, APPFL and FedML (8 GB of disk).
+	$(BIN)/python benchmarks/peers/run.py --json $(RUNS)/peers.json --figure $(RUNS)/peers.png
 
 clean:  ## Remove virtual environments, caches and runs.
 	rm -rf .venv .venv-* $(RUNS) .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -21,13 +21,15 @@ from fedmpi.comm.reduced import ReducedInbox
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
 from fedmpi.comm.spans import SPAN
 from fedmpi.comm.tags import SERVER, Tag
-from fedmpi.comm.tree import broadcast
+from fedmpi.comm.tree import pass_on
 from fedmpi.comm.world import Rest, World
 from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
 NOBODY = np.empty(0, np.int64)
+# θ of up to so many bytes goes down while the server does something else.
+SMALL_THETA = 4 * 2**20
 Watch = Callable[[int, NDArray[np.float32]], None]
 OnSpans = Callable[[int, NDArray[np.float64]], None]
 Number = TypeVar("Number", np.float64, np.int64)
@@ -154,9 +156,7 @@ class ServerLink:
         else:
             ranks = [rank for rank in self.remote for _ in range(self._copies(len(shares.get(rank, NOBODY))))]
             self.sent += [self.world.comm.Isend(theta, rank, Tag.THETA) for rank in ranks]
-            self._settle()
-            if self.host:
-                self.host.receive(theta, self.seed)
+            self._sent_theta(theta)
             copies = len(ranks)
         self.round.down.append((began, self.world.now()))
         self.round.down_bytes += theta.nbytes * copies
@@ -182,12 +182,12 @@ class ServerLink:
             seen.aggregate.append((start, self.world.now()))
 
         reports = [self._expect_report(rank) for rank in self.remote]
-        requests = [request for request, _, _ in reports]
+        requests = [*(request for request, _, _ in reports), *self.sent]
         self.inbox.begin(len(self.weights))
         for client in self.dispatch.own():
             self._train_own(client, add)
         self.inbox.excuse(len(self.dispatch.places(SERVER)))
-        rest = Rest()
+        rest = Rest(crowded=self.world.crowded)
         while self.inbox.due or not MPI.Request.Testall(requests):
             if self._move(add):
                 rest.again()
@@ -195,6 +195,7 @@ class ServerLink:
                 self.world.attend()
                 rest.flowing = self.inbox.flowing
                 rest()
+        self.sent = []
         seen.reports = [read_report(rank, self._filled(rank, report), self.clocks) for _, rank, report in reports]
         now = self.world.now()
         seen.clock_error = max((self.clocks.error(rank, now) for rank in self.remote), default=0.0)
@@ -223,6 +224,7 @@ class ServerLink:
         for request, places, rows in pending:
             self.world.wait_for(request)
             results[places] = rows
+        self._settle()
         return results
 
     def gather_left(self, run: int) -> dict[str, NDArray[Any]]:
@@ -278,8 +280,13 @@ class ServerLink:
 
     def _broadcast(self, theta: NDArray[np.float32]) -> None:
         if self.remote:
-            broadcast(self.world, theta)
-        self._settle()
+            self.sent += pass_on(self.world, theta)
+        self._sent_theta(theta)
+
+    def _sent_theta(self, theta: NDArray[np.float32]) -> None:
+        """Go on while a small θ is on its way; a large one needs us to move it, and so do workers while we train."""
+        if self.host or theta.nbytes > SMALL_THETA:
+            self._settle()
         if self.host:
             self.host.receive(theta, self.seed)
 

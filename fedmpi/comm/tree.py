@@ -26,6 +26,13 @@ PIECE_BYTES = 2**20
 
 def broadcast(world: World, array: Any) -> None:
     """**Collective.** Fill `array`, of numpy or torch, on every rank with the server's."""
+    sent = pass_on(world, array)
+    world.wait(lambda: MPI.Request.Testall(sent), flowing=True)
+
+
+def pass_on(world: World, array: Any) -> list[MPI.Request]:
+    """**Collective.** The same, but what this rank sends to others may still be on its way: until these requests are
+    complete, `array` must stay as it is."""
     parent, children = family(world.rank, world.size)
     parts = list(pieces(array))
     coming = [] if world.rank == SERVER else [world.comm.Irecv(part, parent, Tag.TREE) for part in parts]
@@ -34,7 +41,7 @@ def broadcast(world: World, array: Any) -> None:
         if coming:
             world.wait_for(coming[k], flowing=True)
         sent += [world.comm.Isend(part, child, Tag.TREE) for child in reversed(children)]
-    world.wait(lambda: MPI.Request.Testall(sent), flowing=True)
+    return sent
 
 
 class Adder:

@@ -21,10 +21,11 @@ from fedmpi.comm.tree import broadcast
 from fedmpi.comm.vigil import News, Vigil
 from fedmpi.errors import FedmpiError
 
-# A waiting rank first yields, then sleeps between tests, twice as long each time up to the last of these.
-YIELDS = 50
+# A waiting rank first yields, then sleeps between tests: an eighth of the time it has waited so far, within these.
+YIELDS, CROWDED_YIELDS = 50, 3
+WAITED_SHARE = 1 / 8
 FIRST_SLEEP = 20e-6
-LAST_SLEEP = 1e-3
+LAST_SLEEP, LAST_FLOWING_SLEEP = 1e-3, 0.1e-3
 # By default Linux lets a sleep last 50 µs longer than asked, to save wake-ups; here it may last this many ns longer.
 TIMER_SLACK, SLACK_NANOSECONDS = 29, 1000  # 29: PR_SET_TIMERSLACK of <linux/prctl.h>
 # While data is known to flow, tests follow each other without sleep; after this long, with the shortest sleep.
@@ -55,6 +56,7 @@ class World:
         self.origin = list(range(comm.size))
         self.vigil = Vigil(self)
         self.told: BaseException | None = None
+        self.crowded = is_crowded(comm)
         # Seconds added to this rank's clock: a test's way to be another host, whose clock is not ours.
         self.clock_shift = 0.0
 
@@ -138,7 +140,7 @@ class World:
         """Return once `done()`; sleep in between, but hardly while data flows."""
         if done():
             return
-        rest = Rest(flowing)
+        rest = Rest(flowing, self.crowded)
         while not done():
             self.attend()
             rest()
@@ -182,24 +184,28 @@ class World:
 
 
 class Rest:
-    """What a rank does between two tests that found nothing: yield at first, then sleep up to 1 ms."""
+    """What a rank does between two tests that found nothing: yield at first, then sleep up to 1 ms.
 
-    def __init__(self, flowing: bool = False) -> None:
-        self.flowing = flowing
+    While data flows it does not sleep, unless its host is crowded: then the core is needed by whoever it waits for.
+    """
+
+    def __init__(self, flowing: bool = False, crowded: bool = False) -> None:
+        self.flowing, self.crowded = flowing, crowded
         self.again()
 
     def again(self) -> None:
         """Something has moved: start over with short rests."""
-        self.count, self.sleep, self.since = 0, FIRST_SLEEP, time.monotonic()
+        self.count, self.since = 0, time.monotonic()
 
     def __call__(self) -> None:
         self.count += 1
-        if self.count <= YIELDS or (self.flowing and time.monotonic() - self.since < EAGER_SECONDS):
+        waited = time.monotonic() - self.since
+        eager = self.count <= YIELDS or (self.flowing and waited < EAGER_SECONDS)
+        if self.count <= CROWDED_YIELDS or (eager and not self.crowded):
             os.sched_yield()
             return
-        time.sleep(self.sleep)
-        if not self.flowing:
-            self.sleep = min(2 * self.sleep, LAST_SLEEP)
+        most = LAST_FLOWING_SLEEP if self.flowing else LAST_SLEEP
+        time.sleep(min(max(waited * WAITED_SHARE, FIRST_SLEEP), most))
 
 
 def connect() -> World:
@@ -207,6 +213,15 @@ def connect() -> World:
     launcher.check(os.environ, MPI.COMM_WORLD.size, MPI.get_vendor()[0])
     sleep_as_asked()
     return World(MPI.COMM_WORLD.Dup())
+
+
+def is_crowded(comm: MPI.Intracomm) -> bool:
+    """**Collective.** Whether this rank's host has fewer cores for its ranks than ranks."""
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    ranks = here.size
+    here.Free()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ranks > cores
 
 
 def sleep_as_asked() -> None:

@@ -100,7 +100,7 @@ class RecordWriter:
         """Declare the rows of all rounds below `rounds_done` whole, and let readers see them."""
         with self._writing(RESERVE // 4):
             self.file.flush()
-            self.open["/rounds_done"][()] = rounds_done
+            self.open["/rounds_done"].id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(rounds_done))
             self.file.flush()
 
     @contextmanager

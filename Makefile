@@ -70,8 +70,9 @@ format: install  ## Format the code and regenerate the README's tables.
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.readme README.md
 
-bench: install  ## Measure the emulator's own cost: no-op rounds and training against bare PyTorch.
+bench: install  ## Measure the emulator's own cost: no-op rounds beside raw MPI, a local step beside stock PyTorch's.
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/training.py
 
 bench-peers: install  ## Run the same job on fedmpi and on pfl, Flower, FLGo, APPFL and FedML (8 GB of disk).
 	$(BIN)/python benchmarks/peers/run.py --json $(RUNS)/peers.json --figure $(RUNS)/peers.png

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from fedmpi.comm.seats import Seat, complaints, seats, threads_for
+from fedmpi.comm.vigil import fault_tolerant
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.devices import AUTO, CPU, choose, placement_table, visible_devices
@@ -58,6 +59,10 @@ def take_seats(world: World, config: Config, recorded: int = 0) -> Seating:
 def remarks(taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config) -> list[str]:
     """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
     found = [f"note: {sentence}" for sentence in complaints(taken, threads)]
+    if config.run.on_rank_failure == "continue" and len(taken) > 1 and not fault_tolerant():
+        found.append(
+            "note: run.on_rank_failure = 'continue' has no effect here: start with Open MPI's `mpirun --with-ft ulfm`"
+        )
     without = sorted({seat.host for seat in taken if not seat.compiled})
     if without and any(seat.compiled for seat in taken):
         found.append(f"note: no compiled loops on {', '.join(without)}: all ranks train without them, and slower")

@@ -4,37 +4,27 @@ The gate stands before `Federation.round`: between rounds the workers wait for o
 """
 
 import sys
-from collections import Counter
 
 from gate import Gate
 from job import ENDLESS, ETA_L, NO_OP, SAMPLES, B, K, first_step, m, n
 
 from fedmpi import Config, client, run
-from fedmpi.books import Books, Outcome
 from fedmpi.client import Host, Training
 from fedmpi.federation import Federation
 
 JOB = {
     "data.name": "synthetic-text", "data.n": n, "data.samples": SAMPLES, "model.name": "lstm", "client.K": K,
     "client.B": B, "client.eta_l": ETA_L, "sampling.scheme": "uniform", "sampling.m": m, "eval.every": 0,
+    "comm.placement": "dynamic",  # any worker may train any client, as with every peer
     "run.T": ENDLESS,
     "comm.timeout": 3600.0,  # ranks that were stopped while others had their turn are not dead
 }  # fmt: skip
-
-busiest = 0
-
-
-def note_shares(self: Books, outcome: Outcome, enter=Books.enter) -> None:
-    """How many clients the busiest worker had: a round takes as long as that worker does."""
-    global busiest
-    busiest = max(Counter(arrival.rank for arrival in outcome.seen.arrivals).values())
-    enter(self, outcome)
 
 
 def gated_round(self: Federation, t: int, round=Federation.round) -> None:
     if not hasattr(self, "gate"):
         self.gate = Gate()
-    self.gate.wait(busiest=busiest)
+    self.gate.wait()
     round(self, t)
 
 
@@ -49,7 +39,7 @@ def perturb(self: Host, i: int, t: int, delta, between_steps=None) -> Training:
     return Training(i, 0.0, 1e-3 * len(delta) ** 0.5, 0.0)
 
 
-Books.enter, Federation.round, client.local_steps = note_shares, gated_round, noted_steps
+Federation.round, client.local_steps = gated_round, noted_steps
 if NO_OP:
     Host.train = perturb
 overrides = dict(argument.split("=", 1) for argument in sys.argv[2:])

@@ -27,16 +27,12 @@ def line(one: dict[str, Any]) -> list[str]:
             value = value.get(key) if value is not None else None
         return "–" if value is None else form.format(value)
 
-    def ratio(mode: str) -> str:
-        even = cell(" ({:.2f} at even shares)", mode, "÷ bare, even")
-        return cell("{:.2f}", mode, "÷ bare") + (even if even != "–" else "")
-
     return [
         one["framework"],
         cell("{:.2f}", "shipped", "seconds"),
         cell("{:.2f}", "shipped", "cpu"),
-        ratio("shipped"),
-        ratio("tuned"),
+        cell("{:.2f}", "shipped", "÷ bare"),
+        cell("{:.2f}", "tuned", "÷ bare"),
         cell("{:.1f}", "no-op ms"),
         cell("{:.1f}", "startup"),
         cell("{:.0f}", "pss MB"),
@@ -48,12 +44,8 @@ def against_pfl(found: dict[str, dict[str, Any]]) -> str:
     words = {"shipped": "as shipped", "tuned": "with the allocator tuned for all"}
     sentences = []
     for one in found.values():
-        told = [
-            f"{one[mode]['÷ pfl']:.2f} ({one[mode]['÷ pfl, even']:.2f} at even shares) {how}"
-            for mode, how in words.items()
-            if "÷ pfl, even" in one.get(mode, {})
-        ]
-        if told:
+        told = [f"{one[mode]['÷ pfl']:.2f} {how}" for mode, how in words.items() if "÷ pfl" in one.get(mode, {})]
+        if told and one["framework"].startswith("fedmpi"):
             sentences.append(f"\n{one['framework']} ÷ pfl: {', '.join(told)}.")
     return "".join(sentences)
 

@@ -30,8 +30,6 @@ WARM_UP = 2
 NO_OP_ROUNDS, NO_OP_TURNS = 20, 5
 ALONE_ROUNDS = 4
 START_UPS = 3
-# A round's clients on each of two workers, if they are shared evenly, as bare and all peers do.
-EVEN_SHARE = 5
 
 Results = dict[str, dict[str, Any]]
 
@@ -146,24 +144,13 @@ def medians(one: dict[str, Any], results: Results) -> dict[str, Any]:
             found[mode] |= {fact: statistics.median(done[fact] for done in rounds) for fact in ("seconds", "cpu")}
             for other in ("bare", "pfl"):
                 if "failed" not in results.get(other, {"failed": ""}):
-                    found[mode] |= ratios(
-                        other, rounds, [turn[0]["seconds"] for turn in results[other][mode]][WARM_UP:]
-                    )
+                    theirs = [turn[0]["seconds"] for turn in results[other][mode]][WARM_UP:]
+                    pairs = zip(rounds, theirs, strict=True)
+                    found[mode][f"÷ {other}"] = statistics.median(done["seconds"] / their for done, their in pairs)
     if "no-op" in one:
         found["no-op ms"] = 1e3 * statistics.median(done["seconds"] for turn in one["no-op"][1:] for done in turn)
     if "startup" in one:
         found["startup"], found["pss MB"] = statistics.median(one["startup"]), one["pss"] / 1e6
-    return found
-
-
-def ratios(other: str, rounds: list[dict[str, float]], seconds: list[float]) -> dict[str, float]:
-    """The median ratio to another's rounds, turn by turn; where shares are uneven, also that of the time the busiest
-    worker would have taken with an even share."""
-    pairs = list(zip(rounds, seconds, strict=True))
-    found = {f"÷ {other}": statistics.median(done["seconds"] / theirs for done, theirs in pairs)}
-    if "busiest" in rounds[0]:
-        even = (done["seconds"] * EVEN_SHARE / done["busiest"] / theirs for done, theirs in pairs)
-        found[f"÷ {other}, even"] = statistics.median(even)
     return found
 
 

@@ -147,6 +147,10 @@ def test_crowded_ranks_are_warned_of_once(capsys: pytest.CaptureFixture[str]) ->
     (remark,) = seating.remarks(taken, ["", "cpu", "cpu"], 1, config)
     assert remark.startswith("note: a: 3 ranks × 1 thread on 2 cores")
     assert seating.remarks(taken[:2], ["", "cpu"], 1, config) == []
+    survive = config.replace({"run.on_rank_failure": "continue"})
+    (told,) = seating.remarks(taken[:2], ["", "cpu"], 1, survive)
+    assert "--with-ft ulfm" in told
+    assert seating.remarks(taken[:1], ["cpu"], 1, survive) == []
     seating.say.cache_clear()
     for _ in range(2):
         seating.Seating([], 1, [remark]).announce()

@@ -70,7 +70,7 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, values) in zip(axes, panels.items(), strict=True):
         bars = axis.barh(names, [value or 0 for value in values], color=colours, height=0.65)
-        labels = [f" {value:.3g}" if value else "" for value in values]
+        labels = ["" if not value else f" {value:.0f}" if value >= 100 else f" {value:.3g}" for value in values]
         axis.set_title(title, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.18)

@@ -56,16 +56,16 @@ class Machine:
         return Machine(**values)
 
 
-# Where nothing was measured: nodes with 100 Gbit/s between them, of which MPI makes 11 GB/s, and cores as those that
-# docs/scale.md was measured on (rounded).
+# Where nothing was measured: nodes with 100 Gbit/s between them, of which MPI makes 11 GB/s. A guess, with what a round
+# costs besides in round numbers near those of the two cores that docs/scale.md was measured on.
 CLUSTER = Machine(
     latency=2e-6,
     overhead=1e-6,
     link=1 / 11e9,
     copy=1 / 6e9,
     spread=1 / 4e9,
-    add=1 / 1.8e9,
-    own_add=1 / 1.8e9,
+    add=1 / 3e9,
+    own_add=1 / 3e9,
     combine=1 / 3e9,
     step=1 / 0.5e9,
     round=3e-3,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedmpi.errors import ConfigError
-from fedmpi.toml import parse, plain, read_text, shown, toml_value
+from fedmpi.toml import MOST_SHOWN, parse, plain, read_text, shown, toml_value
 
 PRESETS = Path(__file__).parent / "presets"
 LONGEST_TEXT = 4096
@@ -322,7 +322,8 @@ def read_source(source: str | Path) -> tuple[str, str]:
     if not os.path.exists(source):
         raise ConfigError(f"'{plain(name)}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
     try:
-        return read_text(Path(source)), name
+        # Of a long path the end says most.
+        return read_text(Path(source)), name if len(name) <= MOST_SHOWN else f"…{name[1 - MOST_SHOWN :]}"
     except (OSError, ValueError) as error:
         raise ConfigError(f"{plain(name)}: cannot be read as a TOML file: {plain(str(error))}") from None
 

@@ -74,8 +74,10 @@ def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
         Config.load("dmeo")
 
 
-def test_truncated_toml_says_where(tmp_path: Any) -> None:
-    path = tmp_path / "cut.toml"
+@pytest.mark.parametrize("folder", ["", "far/" * 30])
+def test_truncated_toml_says_where(tmp_path: Any, folder: str) -> None:
+    path = tmp_path / folder / "cut.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('[run]\nname = "de')
     with pytest.raises(ConfigError, match=r"cut\.toml: not valid TOML: Unterminated string"):
         Config.load(path)

@@ -86,8 +86,7 @@ def together(
     with world.vigil.signals.heeded(), ending_all(world, debug):
         hosts = world.vigil.meet(platform.node(), configs[0].comm.timeout)
         plan = Plan(configs, paths, force, resume, attributes or {}, cast)
-        look = world.is_server and not configs[0].client.threads
-        seating = take_seats(world, configs[0], plan.recorded_threads() if look else 0)
+        seating = take_seats(world, configs[0], plan.earlier() if world.is_server else None)
         plan = replace(plan, configs=[seating.with_threads(config) for config in configs])
         if not world.is_server:
             world.follow()

@@ -21,12 +21,16 @@ from fedmpi.scale.fit import Measured
 from fedmpi.scale.model import EXCHANGES, Job
 from fedmpi.setup import Cast
 
-# Rounds at the start that do not count: the first opens connections and touches pages.
-WARM_UP = 1
+# Rounds at the start that do not count: they open connections, and every buffer's pages are touched for the first time,
+# those of a buffer in turn with another one not before the second or third round.
+WARM_UP = 3
+# Rounds from which it is guessed how many can be had.
+TRIAL = 2
+LEAST = 5
 VALUE = 1e-6
 # What a machine's parameters are found from: sizes of θ in bytes, each with its numbers of updates per worker.
 SMALL, LARGEST = 4, 64 * 2**20
-UPDATES = {SMALL: (1, 16), 2**20: (1, 4), 16 * 2**20: (1, 4), LARGEST: (1, 2)}
+UPDATES = {SMALL: (1, 16), 2**18: (1, 8), 2 * 2**20: (1, 8), 16 * 2**20: (1, 8), LARGEST: (1, 4)}
 ROUNDS = 30
 SECONDS_PER_JOB = 1.0
 
@@ -60,13 +64,12 @@ def jobs(W: int, ranks_per_node: int, largest: float) -> Iterator[Job]:
 def rehearse(world: World, job: Job, rounds: int, budget: float) -> NDArray[np.float64]:
     """**Collective.** The seconds of so many no-op rounds of a job with world.size − 1 workers, on rank 0.
 
-    Every client takes part in every round, so that all workers have as much to do. If the first rounds show that it
-    would take longer than `budget` seconds, there are fewer, but at least three that count.
+    Every client takes part in every round, so that all workers have as much to do. There are as many rounds as take
+    `budget` seconds, if these are not more than `rounds` or fewer than five.
     """
-    count = WARM_UP + 1
-    seconds = play(world, job, count)
-    left = world.first(lambda: str(int(np.clip(budget / seconds[-1] - count, 2, rounds))))
-    return np.concatenate([seconds[WARM_UP:], play(world, job, WARM_UP + int(left))[WARM_UP:]])
+    trial = play(world, job, TRIAL)
+    count = int(world.first(lambda: str(int(np.clip(budget / trial[-1], LEAST, rounds)))))
+    return play(world, job, WARM_UP + count)[WARM_UP:]
 
 
 def play(world: World, job: Job, rounds: int) -> NDArray[np.float64]:

@@ -13,7 +13,15 @@ from fedmpi.comm.vigil import fault_tolerant
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.devices import AUTO, CPU, choose, placement_table, visible_devices
-from fedmpi.native import switch_off
+from fedmpi.native import use_native
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """How the rounds were computed that a job goes on with: θ is the same to the last bit if it does as they did."""
+
+    threads: int
+    compiled: bool
 
 
 @dataclass(frozen=True)
@@ -37,26 +45,28 @@ class Seating:
             say(remark)
 
 
-def take_seats(world: World, config: Config, recorded: int = 0) -> Seating:
-    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees. recorded: the threads that a run
-    has had so far, if it is to be resumed."""
+def take_seats(world: World, config: Config, earlier: Earlier | None = None) -> Seating:
+    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees. earlier: known on rank 0, if a
+    run is to be resumed."""
     auto = config.client.device == AUTO
     taken = seats(world, visible_devices() if auto else [])
     workers = world.workers(config.server.hosts_clients)
 
     def decide() -> str:
         fixed = [config.client.device if seat.rank in workers else "" for seat in taken]
-        threads = config.client.threads or recorded or threads_for(taken)
-        return json.dumps([choose(taken, workers) if auto else fixed, threads, all(seat.compiled for seat in taken)])
+        threads = config.client.threads or (earlier.threads if earlier else threads_for(taken))
+        # θ is one θ: what some ranks cannot compute in C, or did not before, none does.
+        compiled = all(seat.compiled for seat in taken) and (earlier is None or earlier.compiled)
+        return json.dumps([choose(taken, workers) if auto else fixed, threads, compiled])
 
     devices, threads, compiled = json.loads(world.first(decide))
-    if not compiled:
-        # θ is one θ: what some ranks cannot compute in C, none does.
-        switch_off()
-    return Seating(devices, threads, remarks(taken, devices, threads, config) if world.is_server else [])
+    use_native(compiled)
+    return Seating(devices, threads, remarks(taken, devices, threads, config, earlier) if world.is_server else [])
 
 
-def remarks(taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config) -> list[str]:
+def remarks(
+    taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config, earlier: Earlier | None
+) -> list[str]:
     """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
     found = [f"note: {sentence}" for sentence in complaints(taken, threads)]
     if config.run.on_rank_failure == "continue" and len(taken) > 1 and not fault_tolerant():
@@ -66,6 +76,12 @@ def remarks(taken: Sequence[Seat], devices: Sequence[str], threads: int, config:
     without = sorted({seat.host for seat in taken if not seat.compiled})
     if without and any(seat.compiled for seat in taken):
         found.append(f"note: no compiled loops on {', '.join(without)}: all ranks train without them, and slower")
+    if earlier and earlier.compiled and without:
+        found.append(
+            "note: the rounds so far were computed with compiled loops: an LSTM's θ will differ in its last bits"
+        )
+    if earlier and not earlier.compiled and not without:
+        found.append("note: the rounds so far were computed without compiled loops, and so are those to come")
     if not config.client.threads:
         found.append(f"threads: {threads} per rank")
     if config.client.device == AUTO or set(devices) - {"", CPU}:

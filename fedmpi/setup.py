@@ -23,6 +23,7 @@ from fedmpi.native import native_available
 from fedmpi.network import VirtualNetwork
 from fedmpi.record import Checkpoint, Lock, Past, RecordWriter, find_past, refuse_existing, remove_checkpoint
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
+from fedmpi.seating import Earlier
 
 
 class Cast:
@@ -63,6 +64,10 @@ class Part:
     start: Checkpoint | None = None
 
 
+# The attribute of a record that says whether loops in C had a part in it. Those of 0.1.0 have none, and had none.
+COMPILED = "compiled_loops"
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a job is to do: records to write, fresh or to be resumed, and what to say about them. With both `force`
@@ -75,13 +80,16 @@ class Plan:
     attributes: dict[str, str] = field(default_factory=dict)
     cast: Cast = AS_CONFIGURED
 
-    def recorded_threads(self) -> int:
-        """The threads per rank of the run that is to go on; 0 if none is."""
-        past = self.past(self.paths[0], self.configs[0])
+    def earlier(self) -> Earlier | None:
+        """How the run was computed that is to go on; None if there is none, or none that can: `prepare` says why."""
+        try:
+            past = self.past(self.paths[0], self.configs[0])
+        except FedmpiError:
+            return None
         if past is None:
-            return 0
+            return None
         with past.record as record:
-            return record.config.client.threads
+            return Earlier(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
 
     def past(self, path: Path, config: Config) -> Past | None:
         """What there is to go on with at `path`."""
@@ -138,7 +146,7 @@ def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, l
         "mpi_size": len(hosts),
         "hosts": sorted(set(hosts)),
         "devices": sorted(set(devices) - {""}),
-        "compiled_loops": "yes" if native_available() else "no",
+        COMPILED: "yes" if native_available() else "no",
         **plan.attributes,
     }
     parts = []

@@ -62,14 +62,28 @@ fi
 "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@" &
 job=$! stopped=
 trap 'stopped=yes; kill -USR1 "$job"' TERM INT
+# mpirun may wait for ever for a host that it cannot reach. Once the first rank has said how it ended, it has 30 s.
+{
+    until grep -q '[0-9]' "$FEDMPI_MARK"; do sleep 1 &>/dev/null; done
+    sleep 30 &>/dev/null
+    echo "fedmpi: mpirun waits for a host that does not answer, and is killed" >&2
+    # With its own children: the ssh to that host would keep the output open.
+    read -ra ssh <"/proc/$job/task/$job/children" || true
+    kill -KILL "$job" ${ssh[@]+"${ssh[@]}"}
+} &
+watch=$!
+disown "$watch"
 while :; do
     wait "$job" && code=0 || code=$?
     kill -0 "$job" 2>/dev/null || break
 done
+kill "$watch" 2>/dev/null || true
+told=$(cat "$FEDMPI_MARK")
 # Open MPI's mpirun exits with 0 when it has lost a host. The first rank, if it is on this one, has said whether it ended.
-if [ "$code" = 0 ] && [ "$(cat "$FEDMPI_MARK")" = running ]; then
+if [ "$code" = 0 ] && [ "$told" = running ]; then
     echo "fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume" >&2
     code=1
 fi
+if [ "$code" = 137 ] && [[ $told == [0-9]* ]]; then code=$told; fi
 if [ "$code" = 9 ] && [ -n "$stopped" ]; then code=3; fi
 exit "$code"

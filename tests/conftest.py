@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -22,6 +25,14 @@ TIME_LIMIT = 120
 Finished = subprocess.CompletedProcess[str]
 
 
+@cache
+def leftovers() -> str:
+    """A folder for what killed jobs leave behind, removed with this process."""
+    folder = tempfile.mkdtemp(prefix="fedmpi-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def environment(**more: str) -> dict[str, str]:
     settings = {
         "OMP_NUM_THREADS": "1",
@@ -29,6 +40,9 @@ def environment(**more: str) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PATH": f"{BIN}:{os.environ['PATH']}",
+        # Where Open MPI's mpirun keeps a folder named after its process. One that is killed leaves it behind, and the
+        # next with the same number does not start.
+        "PRTE_MCA_prte_tmpdir_base": tempfile.mkdtemp(dir=leftovers()),
     }
     # Started from within an MPI job, mpirun would take that job's settings for its own.
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_COMM", "PMIX_", "PRTE_", "PMI_"))}

@@ -13,6 +13,7 @@ import click
 
 import fedmpi
 from fedmpi.errors import FedmpiError
+from fedmpi.mark import is_first_rank, mark
 
 # command -> module that defines a click command of the same name ("-" becomes "_")
 COMMANDS = (
@@ -33,12 +34,7 @@ COMMANDS = (
     "data",
     "bench",
 )
-# Launchers tell each process its rank here. Used only to say a usage error once instead of once per rank.
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 GRACE_SECONDS = 3.0
-# A file in which the first rank says that it runs, and at its end its exit code: Open MPI's mpirun exits with 0 when it
-# has lost a host. The launch scripts name one.
-MARK = "FEDMPI_MARK"
 
 
 class LazyGroup(click.Group):
@@ -105,14 +101,3 @@ def end(code: int) -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
-
-
-def mark(text: str) -> None:
-    if (path := os.environ.get(MARK)) and is_first_rank():
-        with suppress(OSError), open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-
-def is_first_rank() -> bool:
-    ranks = [os.environ[name] for name in RANK_VARIABLES if name in os.environ]
-    return not ranks or ranks[0] == "0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,19 +96,23 @@ def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured
     from fedmpi.rehearsal import rehearse_all
 
     if world.is_server and world.size > 1:
-        click.echo("Measuring rounds in which nobody trains; this takes about a minute.", err=True)
+        click.echo("Measuring rounds in which nobody trains; this takes a few minutes.", err=True)
     return rehearse_all(world, taken, max_size * 2**20)
 
 
 def settle(taken: list[Seat], lines: list[Line], overhead: float, rounds: list[Measured]) -> Account:
     """The machine that these measurements describe. What none of them shows is as in a typical cluster."""
-    from fedmpi.comm.probes import arithmetic
+    from fedmpi.comm.probes import ARITHMETIC, arithmetic
+    from fedmpi.rehearsal import SMALL
     from fedmpi.scale import CLUSTER
     from fedmpi.scale.fit import fit
 
-    add, step = arithmetic()
+    rates = []
+    for size in sorted({each.job.theta_bytes for each in rounds} - {SMALL}) or [ARITHMETIC]:
+        add, step = arithmetic(size)
+        rates.append(replace(CLUSTER.rates[-1], size=size, add=add, step=step))
     cores = len(set().union(*(seat.cores for seat in taken if seat.node == taken[0].node)))
-    known = CLUSTER.changed({"overhead": overhead, "add": add, "step": step, "cores": cores})
+    known = CLUSTER.changed({"overhead": overhead, "cores": cores, "rates": tuple(rates)})
     far = [line for line in lines if taken[line.rank].node != taken[0].node]
     if far:
         # The slowest line counts: a broadcast waits for it.

@@ -143,7 +143,7 @@ class Findings:
 
         machine, job = self.basis.machine, self.jobs[0]
         each = arrival_seconds(machine, job)
-        adding = job.theta_bytes * machine.add
+        adding = job.theta_bytes * machine.at(job.theta_bytes).add
         start = (
             f"Under per-client the server spends {seconds(each - adding)} on receiving an update and {seconds(adding)} "
             f"on adding it, {seconds(job.m * each)} for all {byte_size(job.m * job.theta_bytes)}: "

@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from fedmpi.comm.world import World
 from fedmpi.devices import MASK, Place
-from fedmpi.native import native_available
+from fedmpi.native import native_installed
 
 # Where Slurm says how many cores each rank has.
 GRANTED = "SLURM_CPUS_PER_TASK"
@@ -42,7 +42,7 @@ def seats(world: World, devices: Sequence[str]) -> list[Seat]:
         own_cores(),
         os.cpu_count() or 1,
         granted,
-        native_available(),
+        native_installed(),
     )
     found = [json.loads(text) for text in world.gather_text(json.dumps(asdict(mine)), width=16384)]
     return [Seat(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found]

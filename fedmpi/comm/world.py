@@ -20,6 +20,7 @@ from fedmpi.comm.tags import SERVER
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.vigil import News, Vigil
 from fedmpi.errors import FedmpiError
+from fedmpi.mark import mark
 
 # A waiting rank first yields, then sleeps between tests: an eighth of the time it has waited so far, within these.
 YIELDS, CROWDED_YIELDS = 50, 3
@@ -180,6 +181,7 @@ class World:
 
     def abort(self, code: int = 1) -> None:
         """End every process of the job, now."""
+        mark(str(code))
         self.comm.Abort(code)
 
 

@@ -23,20 +23,35 @@ ARGUMENTS = {
 }
 
 
+class Use:
+    """Whether this process uses the compiled loops where it has them: a job may do without."""
+
+    allowed = True
+
+
+def native_installed() -> bool:
+    """Whether there are compiled loops here."""
+    return load() is not None
+
+
 def native_available() -> bool:
     """Whether the compiled loops are used here."""
     return library() is not None
 
 
-def switch_off() -> None:
-    """Use no compiled loops in this process from here on: for a job some of whose ranks have none."""
-    os.environ["FEDMPI_NATIVE"] = "0"
-    library.cache_clear()
+def use_native(allowed: bool) -> None:
+    """Whether this process uses the compiled loops, if it has them, from here on: not in a job some of whose ranks have
+    none, or that goes on with what was begun without."""
+    Use.allowed = allowed
+
+
+def library() -> ctypes.CDLL | None:
+    """The compiled loops, with their arguments declared, or None if there are none or they are not to be used."""
+    return load() if Use.allowed else None
 
 
 @lru_cache(1)
-def library() -> ctypes.CDLL | None:
-    """The compiled loops, with their arguments declared, or None."""
+def load() -> ctypes.CDLL | None:
     if os.environ.get("FEDMPI_NATIVE") == "0":
         return None
     for path in (Path(__file__).with_name("loops" + suffix) for suffix in EXTENSION_SUFFIXES):

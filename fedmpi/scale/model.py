@@ -18,6 +18,8 @@ Up        per-client: N (u + v x) + b (G N_far + C N_near), N_far = N far/W: the
           x = max(0, min(R, W+1) − c): ranks that wait for the server also take its cores, if these are too few
           reduced: sums are 2 b bytes: ⌈log₂ K⌉ (L + 2o + 2 b (G + R)) + 2 b R r/min(c, r)
 Aggregate b S, and N b A under `per-client`: adding does not overlap with receiving
+
+C, B, A, A', R and S are those at the size of θ: what does not fit into a cache costs more per byte.
 """
 
 from __future__ import annotations
@@ -90,16 +92,17 @@ class Phases:
 
 def predict(machine: Machine, job: Job) -> Phases:
     """The seconds of one round, phase by phase; evaluation is off."""
+    b, rates = job.theta_bytes, machine.at(job.theta_bytes)
     fixed = machine.round + machine.worker * job.workers
     down = down_seconds(machine, job)
-    step = machine.step * job.theta_bytes
+    step = b * rates.step
     if job.exchange == "reduced":
         fixed += machine.reduction + machine.reduction_worker * job.workers
-        own = machine.own_update + machine.own_add * job.theta_bytes
+        own = machine.own_update + b * rates.own_add
         wait = (job.compute + own) * shared_turns(machine, job)
         return Phases(fixed, down, wait, reduce_seconds(machine, job), step)
     training = job.compute * shared_turns(machine, job)
-    up, adding = arrivals_seconds(machine, job), job.m * machine.add * job.theta_bytes
+    up, adding = arrivals_seconds(machine, job), job.m * b * rates.add
     busy = up + adding
     last = job.m - job.workers * (job.turns - 1)
     ends = max(training / job.turns + busy, training + busy * last / job.m)
@@ -125,15 +128,15 @@ def levels(job: Job) -> int:
 
 
 def down_seconds(machine: Machine, job: Job) -> float:
-    b = job.theta_bytes
+    b, rates = job.theta_bytes, machine.at(job.theta_bytes)
     if job.down == "bcast":
         hop = machine.latency + 2 * machine.overhead + b * machine.link
-        return levels(job) * hop + b * machine.spread * node_turns(machine, job)
+        return levels(job) * hop + b * rates.spread * node_turns(machine, job)
     messages = job.called if job.down == "p2p" else job.m
     near = messages * job.near / job.workers
     far = messages - near
     latency = machine.latency if far else 0.0
-    return latency + messages * machine.overhead + b * (near * machine.spread + far * machine.link)
+    return latency + messages * machine.overhead + b * (near * rates.spread + far * machine.link)
 
 
 def arrivals_seconds(machine: Machine, job: Job) -> float:
@@ -141,7 +144,8 @@ def arrivals_seconds(machine: Machine, job: Job) -> float:
     near = job.m * job.near / job.workers
     far = job.m - near
     latency = machine.latency if far else 0.0
-    return latency + job.m * handling(machine, job) + job.theta_bytes * (near * machine.copy + far * machine.link)
+    b, rates = job.theta_bytes, machine.at(job.theta_bytes)
+    return latency + job.m * handling(machine, job) + b * (near * rates.copy + far * machine.link)
 
 
 def handling(machine: Machine, job: Job) -> float:
@@ -151,6 +155,6 @@ def handling(machine: Machine, job: Job) -> float:
 
 
 def reduce_seconds(machine: Machine, job: Job) -> float:
-    sums = 2 * job.theta_bytes
-    hop = machine.latency + 2 * machine.overhead + sums * (machine.link + machine.combine)
-    return levels(job) * hop + sums * machine.combine * node_turns(machine, job)
+    sums, combine = 2 * job.theta_bytes, machine.at(job.theta_bytes).combine
+    hop = machine.latency + 2 * machine.overhead + sums * (machine.link + combine)
+    return levels(job) * hop + sums * combine * node_turns(machine, job)

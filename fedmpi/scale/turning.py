@@ -44,17 +44,16 @@ def turn(machine: Machine, job: Job) -> Turn:
 
 def limit(machine: Machine, job: Job) -> str:
     """What takes most of a round's time, in words."""
-    phases = predict(machine, job)
+    phases, b, rates = predict(machine, job), job.theta_bytes, machine.at(job.theta_bytes)
     parts = {
         "training": phases.wait,
         "sending θ": phases.down,
         "what a round takes with no data at all": phases.fixed,
-        "the server's passes over θ": machine.step * job.theta_bytes,
+        "the server's passes over θ": b * rates.step,
     }
     if job.exchange == "reduced":
-        own = (machine.own_update + machine.own_add * job.theta_bytes) / max(
-            1e-300, job.compute + machine.own_update + machine.own_add * job.theta_bytes
-        )
+        adding = machine.own_update + b * rates.own_add
+        own = adding / max(1e-300, job.compute + adding)
         parts["training"] = phases.wait * (1 - own)
         parts["the workers' adding"] = phases.wait * own
         parts["the reduction"] = phases.up
@@ -62,14 +61,14 @@ def limit(machine: Machine, job: Job) -> str:
         messages = job.m * handling(machine, job)
         parts["the server's handling of messages"] = messages
         parts["the server's link"] = phases.up - messages
-        parts["the server's adding"] = job.m * machine.add * job.theta_bytes
+        parts["the server's adding"] = job.m * b * rates.add
     return max(parts, key=lambda name: parts[name])
 
 
 def arrival_seconds(machine: Machine, job: Job) -> float:
     """s: what the server needs to take and add one update under `per-client`, on average."""
     phases = predict(machine, replace(job, exchange="per-client", compute=0.0))
-    return (phases.up + phases.aggregate - machine.step * job.theta_bytes) / job.m
+    return (phases.up + phases.aggregate - job.theta_bytes * machine.at(job.theta_bytes).step) / job.m
 
 
 def link_seconds(machine: Machine, job: Job) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedmpi import open_record
+from fedmpi.native import native_installed
 from fedmpi.record import checkpoint_path
 from tests.conftest import Finished, sentences
 from tests.reliability.jobs import launch, same_run, settings
@@ -117,3 +118,21 @@ def test_a_damaged_checkpoint_is_named(fedmpi_here: Fedmpi, tmp_path: Path) -> N
     done = fedmpi_here("run", "a.h5", "-s", "run.T=9", "--resume")
     assert done.returncode == 2
     assert "a.h5.checkpoint: not a whole checkpoint" in sentences(done)[0]
+
+
+@pytest.mark.skipif(not native_installed(), reason="no compiler at installation: there are no loops in C to do without")
+def test_a_run_goes_on_without_the_loops_in_c_that_it_was_begun_without(fedmpi: Fedmpi, tmp_path: Path) -> None:
+    small = ["-s", "data.n=4", "-s", "sampling.m=2", "-s", "client.K=2", "-s", "eval.every=0"]
+    finished(fedmpi("run", "demo", *small, "-s", "run.T=3", "-o", "without.h5", FEDMPI_NATIVE="0"))
+    finished(fedmpi("run", "demo", *small, "-s", "run.T=3", "-o", "with.h5"))
+    finished(fedmpi("run", "demo", *small, "-s", "run.T=1", "-o", "parts.h5", FEDMPI_NATIVE="0"))
+    resumed = fedmpi("run", "parts.h5", "-s", "run.T=3", "--resume", ranks=3)
+    finished(resumed)
+    assert "computed without compiled loops, and so are" in resumed.stderr
+    with open_record(tmp_path / "without.h5") as one, open_record(tmp_path / "parts.h5") as other:
+        assert np.array_equal(one.theta, other.theta)
+        assert other.attributes["compiled_loops"] == "no"
+    # The other way round there is nothing to be done but to say so.
+    lacking = fedmpi("run", "with.h5", "-s", "run.T=4", "--resume", FEDMPI_NATIVE="0")
+    finished(lacking)
+    assert "computed with compiled loops: an LSTM's θ will differ" in lacking.stderr

@@ -153,33 +153,32 @@ def test_without_the_library_nn_lstm_is_taken_from_the_same_start(monkeypatch: p
     model = make_model(Config.load("demo"))
     assert isinstance(model, CompiledLSTM) == there
     monkeypatch.setenv("FEDMPI_NATIVE", "0")
-    native.library.cache_clear()
+    native.load.cache_clear()
     try:
         stock = make_model(Config.load("demo"))
         assert type(stock) is FlatModule
         assert not native.native_available()
         assert torch.equal(stock.theta, model.theta)
     finally:
-        native.library.cache_clear()
+        native.load.cache_clear()
 
 
 @compiled
-def test_it_can_be_switched_off_for_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FEDMPI_NATIVE", "1")
-    native.switch_off()
+def test_it_can_be_switched_off_for_a_job() -> None:
+    native.use_native(False)
     assert not native.native_available()
-    monkeypatch.undo()
-    native.library.cache_clear()
+    assert native.native_installed()
+    native.use_native(True)
     assert native.native_available()
 
 
 @compiled
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
-    native.library.cache_clear()
+    native.load.cache_clear()
     assert not native.native_available()
     monkeypatch.undo()
-    native.library.cache_clear()
+    native.load.cache_clear()
     assert native.native_available()
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from fedmpi.errors import ConfigError
 from fedmpi.scale import CLUSTER, Job, Machine, predict
-from fedmpi.scale.fit import FITTED, Measured, fit
+from fedmpi.scale.fit import FIXED, Measured, fit
+from fedmpi.scale.machine import PER_BYTE
 from fedmpi.scale.turning import advice, counts, crossing, keeps_up, turn
 
 EXCHANGES = ("per-client", "reduced")
+RATES = CLUSTER.rates[-1]
 LARGE = Job(workers=64, m=256, theta_bytes=400_000_000, ranks_per_node=4, compute=2.0)
 
 
@@ -24,6 +26,10 @@ def some_jobs(count: int = 200) -> list[Job]:
             rng.choice([0.0, rng.random()]))
         for _ in range(count) for exchange in EXCHANGES for down in ("bcast", "p2p", "p2p-per-client")
     ]  # fmt: skip
+
+
+def with_rates(machine: Machine, **changes: float) -> Machine:
+    return machine.changed({"rates": tuple(each.changed(changes) for each in machine.rates)})
 
 
 def total(machine: Machine, job: Job) -> float:
@@ -48,9 +54,11 @@ def test_more_bytes_more_clients_or_more_training_never_make_a_round_shorter() -
 
 def test_a_slower_machine_is_never_faster() -> None:
     for job in some_jobs(40):
-        for name in CLUSTER.as_dict():
-            slower = CLUSTER.changed({name: 1 if name == "cores" else 2 * CLUSTER.as_dict()[name]})
-            assert total(slower, job) >= total(CLUSTER, job) * (1 - 1e-12), name
+        slower = {name: CLUSTER.changed({name: 2 * getattr(CLUSTER, name)}) for name in ("latency", "link", *FIXED)}
+        slower |= {name: with_rates(CLUSTER, **{name: 2 * getattr(RATES, name)}) for name in PER_BYTE}
+        slower["cores"] = CLUSTER.changed({"cores": 1})
+        for name, machine in slower.items():
+            assert total(machine, job) >= total(CLUSTER, job) * (1 - 1e-12), name
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
@@ -68,7 +76,7 @@ def test_the_servers_link_carries_every_update() -> None:
     assert predict(CLUSTER, replace(job, workers=10)).up == pytest.approx(predict(CLUSTER, job).up)
     # All on one node: the server copies every one. Ranks that have no core of their own are in its way.
     one_node, enough = replace(job, ranks_per_node=1001), CLUSTER.changed({"cores": 1001})
-    assert predict(enough, one_node).up == pytest.approx(1000 * 10**9 * CLUSTER.copy, rel=2e-3)
+    assert predict(enough, one_node).up == pytest.approx(1000 * 10**9 * RATES.copy, rel=2e-3)
     crowded = predict(enough.changed({"cores": 901}), one_node).up - predict(enough, one_node).up
     assert crowded == pytest.approx(1000 * 100 * CLUSTER.crowding)
 
@@ -78,7 +86,7 @@ def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
     up = {
         W: predict(bytes_only, Job(W, 10**4, 10**9, "reduced", ranks_per_node=1)).up for W in (1, 3, 7, 8, 1023, 1024)
     }
-    hop = 2 * 10**9 * (CLUSTER.link + CLUSTER.combine)
+    hop = 2 * 10**9 * (CLUSTER.link + RATES.combine)
     assert {W: round(seconds / hop) for W, seconds in up.items()} == {1: 1, 3: 2, 7: 3, 8: 4, 1023: 10, 1024: 11}
 
 
@@ -88,7 +96,7 @@ def test_ranks_beyond_the_cores_take_turns() -> None:
     # Two cores do the work of 64 clients, whatever the number of workers.
     waits = [predict(machine, job).wait for job in one_node]
     assert waits == pytest.approx([waits[0]] * 3)
-    assert waits[0] == pytest.approx(32 * (1 + 10**8 * machine.own_add), rel=1e-3)
+    assert waits[0] == pytest.approx(32 * (1 + 10**8 * RATES.own_add), rel=1e-3)
     ups = [predict(machine, job).up for job in one_node]
     assert ups == pytest.approx([ups[0], 4 * ups[0], 16 * ups[0]])
     enough = [predict(machine.changed({"cores": 64}), job).wait for job in one_node]
@@ -111,34 +119,69 @@ def test_messages_of_the_servers_own_cost_as_many_times_theta() -> None:
     assert predict(CLUSTER, far).down == pytest.approx(7 * far.theta_bytes * CLUSTER.link, rel=1e-2)
 
 
-def test_a_fit_finds_the_machine_that_made_the_rounds() -> None:
-    true = CLUSTER.changed({"cores": 2, "copy": 3e-10, "spread": 4e-10, "combine": 5e-10, "own_add": 7e-10})
-    jobs = [
-        Job(W, m * W, b, exchange, ranks_per_node=9)
-        for W in (1, 2, 4, 8) for m in (1, 4) for b in (4, 2**20, 2**24) for exchange in EXCHANGES
+def test_rates_lie_between_those_of_the_sizes_that_are_known() -> None:
+    machine = CLUSTER.changed({"rates": (replace(RATES, size=10**4, add=1e-10), replace(RATES, size=10**8, add=3e-10))})
+    sizes = (4, 10**4, 10**6, 10**7, 10**8, 10**12)
+    assert [machine.at(size).add * 1e10 for size in sizes] == pytest.approx([1, 1, 2, 2.5, 3, 3])
+    assert all(machine.at(size) == replace(RATES, size=size, add=machine.at(size).add) for size in sizes)
+    assert machine.at(10**6).size == 10**6
+
+
+def measured(machine: Machine, jobs: list[Job]) -> list[Measured]:
+    return [Measured(job, predict(machine, job).total) for job in jobs]
+
+
+def jobs_of(workers: tuple[int, ...]) -> list[Job]:
+    return [
+        Job(W, m * W, b, exchange, ranks_per_node=max(workers) + 1)
+        for W in workers for m in (1, 4) for b in (4, 2**20, 2**24, 2**26) for exchange in EXCHANGES
     ]  # fmt: skip
-    rounds = [Measured(job, predict(true, job).total) for job in jobs]
-    # One round in eight was disturbed: the least mean error does not follow it.
-    disturbed = [replace(each, seconds=3 * each.seconds) if k % 8 == 3 else each for k, each in enumerate(rounds)]
-    known = true.changed(dict.fromkeys(FITTED, 1.0))
+
+
+def test_a_fit_finds_the_machine_that_made_the_rounds() -> None:
+    cached = replace(RATES, size=2**20, copy=3e-10, spread=4e-10, combine=5e-10, own_add=7e-10)
+    costs = {name: 2 * value for name, value in cached.per_byte().items()}
+    rates = (cached, *(cached.changed({**costs, "size": size}) for size in (2**24, 2**26)))
+    true = CLUSTER.changed({"cores": 2, "rates": rates})
+    rounds = measured(true, jobs_of((1, 2, 4, 8)))
+    # One round in seven was disturbed: the least mean error does not follow it.
+    disturbed = [replace(each, seconds=3 * each.seconds) if k % 7 == 3 else each for k, each in enumerate(rounds)]
+    known = with_rates(true.changed({name: 3 * getattr(true, name) for name in FIXED}), **RATES.per_byte())
     for given in (rounds, disturbed):
         found, assumed = fit(known, given)
         assert assumed == []
+        assert [each.size for each in found.rates] == [2**20, 2**24, 2**26]
         for each in rounds:
-            assert predict(found, each.job).total == pytest.approx(each.seconds, rel=0.02)
-    elsewhere = replace(jobs[0], workers=8, m=500, theta_bytes=10**8)
-    assert predict(fit(known, rounds)[0], elsewhere).total == pytest.approx(predict(true, elsewhere).total, rel=0.02)
+            assert predict(found, each.job).total == pytest.approx(each.seconds, rel=0.03)
+    elsewhere = Job(8, 500, 10**8, ranks_per_node=9)
+    assert total(fit(known, rounds)[0], elsewhere) == pytest.approx(total(true, elsewhere), rel=0.03)
+
+
+def test_what_rounds_show_only_together_stays_near_what_was_known() -> None:
+    # On one node with two workers, every update is copied and added: only the sum of the two shows.
+    true = CLUSTER.changed({"cores": 2})
+    known = with_rates(true, copy=1.5 * RATES.copy, spread=1.5 * RATES.spread)
+    (*_, found) = fit(known, measured(true, jobs_of((1, 2))))[0].rates
+    assert found.copy + found.add == pytest.approx(RATES.copy + RATES.add, rel=0.02)
+    assert found.add == pytest.approx(RATES.add, rel=0.2)
+    assert found.spread + found.step == pytest.approx(RATES.spread + RATES.step, rel=0.05)
+    assert found.step == pytest.approx(RATES.step, rel=0.1)
 
 
 def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
     jobs = [Job(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
-    _, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs])
-    assert assumed == ["update", "crowding", "copy", "spread"]
+    found, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs])
+    assert assumed == ["update", "crowding", "copy", "spread", "add"]
+    assert (found.update, found.rates[0].copy, found.rates[0].add) == (CLUSTER.update, RATES.copy, RATES.add)
+    # Without rounds of a larger θ, nothing is found out about bytes.
+    few, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs if job.theta_bytes == 4])
+    assert few.rates == CLUSTER.rates
+    assert assumed == ["update", "crowding", *PER_BYTE]
 
 
 def test_more_workers_help_until_the_server_is_the_limit() -> None:
     at = turn(CLUSTER, replace(LARGE, m=4096, ranks_per_node=1))
-    s = 400e6 * (CLUSTER.link + CLUSTER.add)
+    s = 400e6 * (CLUSTER.link + RATES.add)
     # κ/s workers deliver as fast as the server takes; the model's are 2 % of a round more or less.
     assert keeps_up(CLUSTER, replace(LARGE, ranks_per_node=1)) == int(LARGE.compute / (s + CLUSTER.update))
     assert at.workers == pytest.approx(LARGE.compute / s, rel=0.15)
@@ -174,9 +217,14 @@ def test_counts_end_where_asked() -> None:
 
 def test_a_machine_survives_json_and_refuses_nonsense() -> None:
     assert Machine.from_dict(json.loads(json.dumps(CLUSTER.as_dict()))) == CLUSTER
-    for wrong in (None, {}, {**CLUSTER.as_dict(), "more": 1.0}, {**CLUSTER.as_dict(), "link": -1.0},
-                  {**CLUSTER.as_dict(), "add": float("nan")}, {**CLUSTER.as_dict(), "add": "1"},
-                  {**CLUSTER.as_dict(), "cores": 0}, {**CLUSTER.as_dict(), "cores": 1.5}):  # fmt: skip
+    rates = CLUSTER.as_dict()["rates"][0]
+    for wrong in (None, {}, {**CLUSTER.as_dict(), "more": 1.0}, *(
+        {**CLUSTER.as_dict(), **change} for change in (
+            {"link": -1.0}, {"link": float("nan")}, {"link": "1"}, {"cores": 0}, {"cores": 1.5}, {"rates": []},
+            {"rates": None}, {"rates": [rates, rates]}, {"rates": [{**rates, "size": 0}]}, {"rates": [{"size": 1}]},
+            {"rates": [{**rates, "add": float("inf")}]}, {"rates": 3},
+        )
+    )):  # fmt: skip
         with pytest.raises(ConfigError):
             Machine.from_dict(wrong)
 

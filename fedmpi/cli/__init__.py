@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import traceback
-from contextlib import suppress
 from importlib import import_module
 
 import click

@@ -108,7 +108,7 @@ def main() -> None:
         errors[case["exchange"]].append(abs(case["error"]))
         times = seconds(case["seconds"]), seconds(case["predicted"]), f"{case['error']:+.0%}".replace("-", "−")
         rows.append([case["exchange"], str(case["W"]), str(case["m"]), byte_size(case["b"]), *times])
-    print(f"{max(WORKERS) + 1} ranks on {machine.cores} cores; medians of at least three rounds\n")
+    print(f"{max(WORKERS) + 1} ranks on {machine.cores} cores; medians of at least five rounds\n")
     if options.markdown:
         print("\n".join(markdown(found)))
     else:

@@ -29,6 +29,7 @@ class Cell:
 
     configs: tuple[Config, ...]
     paths: tuple[Path, ...]
+    point: str  # what the names of all records of the point begin with
     pair: tuple[Path, ...] = ()  # all records of the pair, if these are only some of them
 
 
@@ -53,11 +54,12 @@ def cells(config: Config, folder: Path) -> list[Cell]:
     found = []
     for (n, m), importance, alpha, seed in points:
         given = list(importance) if isinstance(importance, tuple) else importance
-        point = {"data.n": n, "sampling.m": m, "sampling.importance": given, "data.alpha": alpha}
-        configs = paired(config.replace(point), schemes, seed)
+        here = {"data.n": n, "sampling.m": m, "sampling.importance": given, "data.alpha": alpha}
+        configs = paired(config.replace(here), schemes, seed)
         place = f"n{n}-m{m}-{label(importance)}" + (f"-a{alpha:g}" if sweep.alphas else "")
-        names = [f"{config.run.name}-{place}-{file_name(scheme)}-s{seed}.h5" for scheme in schemes]
-        found.append(Cell(tuple(configs), tuple(folder / name for name in names)))
+        point = f"{config.run.name}-{place}-"
+        names = [f"{point}{file_name(scheme)}-s{seed}.h5" for scheme in schemes]
+        found.append(Cell(tuple(configs), tuple(folder / name for name in names), point))
     return found
 
 
@@ -95,7 +97,8 @@ def pick(grid: Sequence[Cell], chosen: str) -> list[Cell]:
     picked = []
     for k, runs in json.loads(chosen).items():
         cell = grid[int(k)]
-        picked.append(Cell(tuple(cell.configs[j] for j in runs), tuple(cell.paths[j] for j in runs), cell.paths))
+        configs, paths = tuple(cell.configs[j] for j in runs), tuple(cell.paths[j] for j in runs)
+        picked.append(Cell(configs, paths, cell.point, cell.paths))
     return picked
 
 

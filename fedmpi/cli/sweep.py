@@ -45,7 +45,9 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
         with Progress(config.run.T * len(cell.configs), not world.is_server, len(cell.configs)) as progress:
             sweeps.run_cell(cell, world, debug=debug, on_round=progress.update)
     if world.is_server:
-        click.echo(f"records: {folder}; `fedmpi report {folder}/*.h5 -o report` draws them")
+        click.echo(f"records: {folder}; a report compares the schemes at one point of the grid:")
+        for point in dict.fromkeys(cell.point for cell in grid):
+            click.echo(f"  fedmpi report {folder}/{point}*.h5 -o report/{point.rstrip('-')}")
 
 
 def duration(seconds: float) -> str:

@@ -100,8 +100,8 @@ def check_numbers(found: Machine | Rates) -> None:
     for part in fields(found):
         value = getattr(found, part.name)
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if part.name != "rates" and not (number and 0 <= value < 1e18):
-            raise ConfigError(f"{part.name} = {value!r}: must be a number from 0 to 10¹⁸")
+        if part.name != "rates" and not (number and 0 <= value < 1e19):
+            raise ConfigError(f"{part.name} = {value!r}: must be a number from 0 to 10¹⁹")
 
 
 def check_count(name: str, value: object) -> None:
@@ -115,13 +115,13 @@ CLUSTER = Machine(
     latency=2e-6,
     overhead=1e-6,
     link=1 / 11e9,
-    round=3e-3,
-    worker=0.2e-3,
+    round=1e-3,
+    worker=0.25e-3,
     reduction=0.1e-3,
-    reduction_worker=0.1e-3,
-    update=0.1e-3,
-    crowding=0.1e-3,
-    own_update=0.05e-3,
+    reduction_worker=0.03e-3,
+    update=0.02e-3,
+    crowding=0.004e-3,
+    own_update=0.02e-3,
     cores=32,
-    rates=(Rates(64 * 2**20, copy=1 / 6e9, spread=1 / 4e9, add=1 / 3e9, own_add=1 / 3e9, combine=1 / 3e9, step=2e-9),),
+    rates=(Rates(64 * 2**20, copy=0.2e-9, spread=0.3e-9, add=0.4e-9, own_add=0.3e-9, combine=1e-9, step=1.2e-9),),
 )

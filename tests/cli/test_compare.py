@@ -88,6 +88,10 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(fedmpi: Callable, tmp_path
     command = [*SWEEP, "-s", "run.T=150"]
     whole = fedmpi(*command, "-o", "whole", ranks=3)
     assert whole.returncode == 0, whole.stderr
+    hints = [line.split() for line in whole.stdout.splitlines() if line.startswith("  fedmpi report ")]
+    assert len(hints) == 4
+    drawn = [path for hint in hints for path in tmp_path.glob(hint[2])]
+    assert sorted(drawn) == sorted((tmp_path / "whole").glob("*.h5"))
     full = [*mpirun_command(3), str(BIN / "fedmpi"), *command, "-o", "broken"]
     quiet = subprocess.DEVNULL
     job = subprocess.Popen(full, cwd=tmp_path, env=environment(), stdout=quiet, stderr=quiet, start_new_session=True)

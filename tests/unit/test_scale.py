@@ -165,7 +165,7 @@ def test_what_rounds_show_only_together_stays_near_what_was_known() -> None:
     assert found.copy + found.add == pytest.approx(RATES.copy + RATES.add, rel=0.02)
     assert found.add == pytest.approx(RATES.add, rel=0.2)
     assert found.spread + found.step == pytest.approx(RATES.spread + RATES.step, rel=0.05)
-    assert found.step == pytest.approx(RATES.step, rel=0.1)
+    assert found.step == pytest.approx(RATES.step, rel=0.2)
 
 
 def test_a_fit_leaves_alone_what_it_does_not_see() -> None:

@@ -65,7 +65,7 @@ def take_seats(world: World, config: Config, earlier: Earlier | None = None) -> 
 
 
 def remarks(
-    taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config, earlier: Earlier | None
+    taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config, earlier: Earlier | None = None
 ) -> list[str]:
     """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
     found = [f"note: {sentence}" for sentence in complaints(taken, threads)]

@@ -24,9 +24,8 @@ from fedmpi.setup import Cast
 # Rounds at the start that do not count: they open connections, and every buffer's pages are touched for the first time,
 # those of a buffer in turn with another one not before the second or third round.
 WARM_UP = 3
-# Rounds from which it is guessed how many can be had.
-TRIAL = 2
-LEAST = 5
+# Rounds from which it is guessed how many can be had, and how many there are at least.
+TRIAL, LEAST = 2, 5
 VALUE = 1e-6
 # What a machine's parameters are found from: sizes of θ in bytes, each with its numbers of updates per worker.
 SMALL, LARGEST = 4, 64 * 2**20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,15 +81,13 @@ class Plan:
     cast: Cast = AS_CONFIGURED
 
     def earlier(self) -> Earlier | None:
-        """How the run was computed that is to go on; None if there is none, or none that can: `prepare` says why."""
-        try:
-            past = self.past(self.paths[0], self.configs[0])
-        except FedmpiError:
-            return None
-        if past is None:
-            return None
-        with past.record as record:
-            return Earlier(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
+        """How what is to go on was computed; None if nothing is, or nothing that can: `prepare` says why."""
+        for path, config in zip(self.paths, self.configs, strict=True):
+            with suppress(FedmpiError):
+                if past := self.past(path, config):
+                    with past.record as record:
+                        return Earlier(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
+        return None
 
     def past(self, path: Path, config: Config) -> Past | None:
         """What there is to go on with at `path`."""

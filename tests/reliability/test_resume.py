@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedmpi import open_record
+from fedmpi import Config, open_record, run
 from fedmpi.native import native_installed
 from fedmpi.record import checkpoint_path
+from fedmpi.seating import Earlier
+from fedmpi.setup import Plan
 from tests.conftest import Finished, sentences
 from tests.reliability.jobs import launch, same_run, settings
 
@@ -136,3 +138,12 @@ def test_a_run_goes_on_without_the_loops_in_c_that_it_was_begun_without(fedmpi: 
     lacking = fedmpi("run", "with.h5", "-s", "run.T=4", "--resume", FEDMPI_NATIVE="0")
     finished(lacking)
     assert "computed with compiled loops: an LSTM's θ will differ" in lacking.stderr
+
+
+def test_of_several_runs_the_one_that_is_there_says_how_they_were_computed(tmp_path: Path) -> None:
+    config, paths = Config.load("quadratic", {"run.T": 1}), [tmp_path / "missing.h5", tmp_path / "there.h5"]
+    run(config, paths[1])
+    plan = Plan([config, config], paths, resume=True)
+    assert plan.earlier() == Earlier(config.client.threads, native_installed())
+    assert Plan([config, config], paths).earlier() is None
+    assert Plan([config.replace({"run.seed": 9})] * 2, paths, resume=True).earlier() is None

@@ -44,9 +44,9 @@ def measure(out: Path, largest: int) -> None:
     """On every rank: the median seconds of every case's rounds, written by rank 0."""
     import numpy as np
 
-    from fedmpi.comm.probes import first_ranks
+    from fedmpi.comm.bandwidth import first_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.rehearsal import rehearse
+    from fedmpi.job.noop_rounds import rehearse
     from fedmpi.scale import Job
 
     world, found = connect(), []

@@ -39,8 +39,8 @@ def rounds(exchange: str, d: int, m: int, T: int, folder: Path) -> None:
     """On every rank: no-op rounds, and the server's peak memory after them."""
     from fedmpi import Config
     from fedmpi.comm.world import connect
-    from fedmpi.job import together
-    from fedmpi.rehearsal import NoOpCast
+    from fedmpi.job.noop_rounds import NoOpCast
+    from fedmpi.job.server_loop import together
 
     settings = {"data.dim": d, "data.n": 2 * m, "sampling.scheme": "uniform", "sampling.m": m, "eval.every": 0}
     config = Config.load("quadratic", {**settings, "run.T": T, "comm.exchange": exchange})

@@ -136,7 +136,7 @@ def table(title: str, results: dict[str, list], against: list[str], per_window: 
 
 
 def main() -> None:
-    from fedmpi.data.cache import cached
+    from fedmpi.data.sources.cache import cached
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)

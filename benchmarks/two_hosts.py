@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedmpi import open_record
-from fedmpi.report.stats import estimate
+from fedmpi.report.statistics import estimate
 from fedmpi.report.tables import byte_size, seconds, table
 from tests.multinode.bed import Bed, why_not
 

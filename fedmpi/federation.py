@@ -15,16 +15,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.books import Books, Evaluation, Ledger, Outcome, Timeline
 from fedmpi.client import Held, Host, as_tensor
-from fedmpi.comm.orders import Kind
+from fedmpi.comm.messages import Kind
 from fedmpi.comm.round import Round
 from fedmpi.comm.server_link import ServerLink
-from fedmpi.comm.spans import Doing
+from fedmpi.comm.timeline import Doing
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.errors import Diverged
+from fedmpi.job.round_log import Books, Evaluation, Ledger, Outcome, Timeline
 from fedmpi.record.checkpoint import Checkpoint, State, write_checkpoint
 from fedmpi.rng import stream
 from fedmpi.sampling import Cohort, Scheme

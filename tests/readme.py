@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from fedmpi.config import declared_keys
+from fedmpi.config.toml import toml_value
 from fedmpi.record.schema import SCHEMA
-from fedmpi.toml import toml_value
 
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
 

@@ -11,8 +11,8 @@ from importlib import import_module
 import click
 
 import fedmpi
+from fedmpi.comm.launcher import is_first_rank, mark
 from fedmpi.errors import FedmpiError
-from fedmpi.mark import is_first_rank, mark
 
 # command -> module that defines a click command of the same name ("-" becomes "_")
 COMMANDS = (

@@ -54,7 +54,7 @@ def comm(
     else:
         click.echo("\n".join(report(results, world.size - 1, markdown)))
     if picture:
-        from fedmpi.report.draw_comm import draw_comm
+        from fedmpi.report.figures.bandwidth import draw_comm
 
         draw_comm(results, picture)
         click.echo(f"Wrote {picture}.", err=True)

@@ -39,8 +39,8 @@ def compare(
     world = connect()
     grid = {"sweep.schemes": [name.strip() for name in schemes.split(",") if name.strip()], "sweep.seeds": seeds}
     config = Config.from_toml(world.first(lambda: load(source, overrides).replace(grid).to_toml()))
+    from fedmpi.job.sweep import cells, missing, pick, run_cell
     from fedmpi.record import refuse_existing
-    from fedmpi.sweep import cells, missing, pick, run_cell
 
     work = cells(config, Path(output))
     paths = [path for cell in work for path in cell.paths]

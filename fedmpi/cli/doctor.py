@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedmpi.comm.clock_map import Offsets
-    from fedmpi.comm.probes import Line
-    from fedmpi.comm.seats import Seat
+    from fedmpi.comm.bandwidth import Line
+    from fedmpi.comm.clocks import Offsets
+    from fedmpi.comm.hardware import Seat
     from fedmpi.comm.world import World
     from fedmpi.scale import Machine
     from fedmpi.scale.fit import Measured
@@ -64,12 +64,12 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     \b
     mpirun -n 3 fedmpi doctor
     """
+    from fedmpi.comm.bandwidth import SIZES, message_overhead, probe_lines
     from fedmpi.comm.clocks import measure
-    from fedmpi.comm.probes import SIZES, message_overhead, probe_lines
-    from fedmpi.comm.seats import complaints, seats
+    from fedmpi.comm.hardware import choose, complaints, seats
     from fedmpi.comm.world import connect, cuda_aware, library_version
-    from fedmpi.devices import choose, visible_devices
     from fedmpi.errors import ConfigError
+    from fedmpi.models.device import visible_devices
 
     if threads < 1:
         raise ConfigError(f"--threads {threads}: must be at least 1")
@@ -93,7 +93,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
 
 def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured]:
     """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
-    from fedmpi.rehearsal import rehearse_all
+    from fedmpi.job.noop_rounds import rehearse_all
 
     if world.is_server and world.size > 1:
         click.echo("Measuring rounds in which nobody trains; this takes a few minutes.", err=True)
@@ -102,8 +102,8 @@ def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured
 
 def settle(taken: list[Seat], lines: list[Line], overhead: float, rounds: list[Measured]) -> Account:
     """The machine that these measurements describe. What none of them shows is as in a typical cluster."""
-    from fedmpi.comm.probes import ARITHMETIC, arithmetic
-    from fedmpi.rehearsal import SMALL
+    from fedmpi.comm.bandwidth import ARITHMETIC, arithmetic
+    from fedmpi.job.noop_rounds import SMALL
     from fedmpi.scale import CLUSTER
     from fedmpi.scale.fit import fit
 

@@ -14,7 +14,7 @@ from fedmpi.errors import ConfigError
 
 if TYPE_CHECKING:
     from fedmpi.scale import Job, Machine, Phases
-    from fedmpi.scale.turning import Turn
+    from fedmpi.scale.advice import Turn
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 MOST_WORKERS = 10**6
@@ -82,7 +82,7 @@ def plan(
     mpirun -n 9 fedmpi doctor --json found.json
     fedmpi plan --workers 64 --preset shakespeare --compute-seconds 0.5 --measured found.json
     """
-    from fedmpi.scale.turning import advice, crossing, turn
+    from fedmpi.scale.advice import advice, crossing, turn
 
     basis = find_basis(measured, ranks_per_node, {"latency": latency, "link": per_byte(bandwidth), "cores": cores})
     job = find_job(workers, theta, m, preset, record_file, compute_seconds)
@@ -139,7 +139,7 @@ class Findings:
 
     def about_server(self) -> str:
         from fedmpi.report.tables import byte_size, seconds
-        from fedmpi.scale.turning import arrival_seconds, keeps_up, link_seconds
+        from fedmpi.scale.advice import arrival_seconds, keeps_up, link_seconds
 
         machine, job = self.basis.machine, self.jobs[0]
         each = arrival_seconds(machine, job)
@@ -210,7 +210,7 @@ def find_basis(file: Path | None, ranks: int | None, changes: dict[str, float | 
 
 def read_measured(file: Path) -> dict[str, Any]:
     """The parts of doctor's JSON that a plan needs: machine, machine_assumed, and how many ranks each node had."""
-    from fedmpi.data.archive import read_file
+    from fedmpi.data.sources.archive import read_file
 
     again = f"{AGAIN} {file.name}`"
     try:

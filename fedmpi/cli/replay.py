@@ -22,7 +22,7 @@ def replay(record: str, output: str, compute: str, force: bool, debug: bool) -> 
     from fedmpi.comm.world import connect
 
     world = connect()
-    from fedmpi.replay import replay as play_again
+    from fedmpi.job.replay import replay as play_again
 
     play_again(record, output, world, compute=compute == "recorded", force=force, debug=debug)
     if world.is_server:

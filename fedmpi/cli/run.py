@@ -60,7 +60,7 @@ def run(
             click.echo(f"{path} is done: all {config.run.T} rounds; -s run.T=… extends it")
         return
     # Torch takes seconds to import: a mistake in the settings is answered before.
-    from fedmpi.job import run as run_federation
+    from fedmpi.job.server_loop import run as run_federation
 
     with Progress(config.run.T, quiet=not world.is_server) as progress:
         timeline = path.with_suffix(".trace.json") if profile else None

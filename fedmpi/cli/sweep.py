@@ -27,7 +27,7 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
 
     world = connect()
     config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
-    from fedmpi import sweep as sweeps
+    from fedmpi.job import sweep as sweeps
 
     folder = Path(output or config.run.name)
     world.first(lambda: str(len(sweeps.shard(sweeps.cells(config, folder), shard))))  # one error, not one per rank

@@ -151,7 +151,7 @@ def numbers_in(file: Path) -> Floats:
     """The numbers in a .npy file or a text file (white space or commas between them), shape (n,)."""
     import numpy as np
 
-    from fedmpi.data.archive import read_file
+    from fedmpi.data.sources.archive import read_file
 
     try:
         content = read_file(file, MOST_BYTES)

@@ -16,7 +16,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training, as_tensor
-from fedmpi.comm.orders import Kind, Order
+from fedmpi.comm.messages import Kind, Order
 from fedmpi.comm.round import new_vector
 from fedmpi.comm.server_link import ServerLink
 from fedmpi.comm.tags import SERVER, Tag

@@ -1,10 +1,16 @@
-"""Whether MPI knows of all the processes that were started together: an mpirun or srun that speaks another language
-than the MPI library leaves every process alone, each a server that writes the same record."""
+"""What a launcher (mpirun, srun) tells each process, and what the launch scripts are told in return.
+
+An mpirun or srun of another MPI leaves every process alone, each a server that writes the same record: `check` refuses
+that. Open MPI's mpirun exits with 0 when it has lost a host, and any mpirun may wait for ever for one that it cannot
+reach: rank 0 therefore writes its exit code to a file that the launch scripts name.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fedmpi.errors import FedmpiError
@@ -79,3 +85,19 @@ def number(environ: Mapping[str, str], name: str) -> int:
     """The number that a variable holds; 0 if it holds none."""
     text = environ.get(name, "")
     return int(text) if text.isdigit() else 0
+
+
+MARK = "FEDMPI_MARK"
+# Launchers tell each process its rank here: known before MPI is, and without it.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def mark(text: str) -> None:
+    if (path := os.environ.get(MARK)) and is_first_rank():
+        with suppress(OSError), open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def is_first_rank() -> bool:
+    ranks = [os.environ[name] for name in RANK_VARIABLES if name in os.environ]
+    return not ranks or ranks[0] == "0"

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from fedmpi.client import Training, Vector
-from fedmpi.comm.clock_map import ClockMap
-from fedmpi.comm.orders import Order
-from fedmpi.comm.packing import Packing
-from fedmpi.comm.phases import Interval
+from fedmpi.comm.clocks import ClockMap
+from fedmpi.comm.messages import Order
+from fedmpi.comm.timeline import Interval
 from fedmpi.comm.world import cuda_aware
+from fedmpi.compression.upload import Packing
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from fedmpi.client import Held, Host
 from fedmpi.comm import clocks
-from fedmpi.comm.clock_map import ClockMap, Offsets
+from fedmpi.comm.clocks import ClockMap, Offsets
 from fedmpi.comm.dispatch import Dispatch, Shares
-from fedmpi.comm.orders import BROADCAST, Kind, Order
-from fedmpi.comm.packing import Packing
-from fedmpi.comm.per_client import PerClientInbox
-from fedmpi.comm.reduced import ReducedInbox
+from fedmpi.comm.exchanges.per_client import PerClientInbox
+from fedmpi.comm.exchanges.reduced import ReducedInbox
+from fedmpi.comm.messages import BROADCAST, Kind, Order
 from fedmpi.comm.round import REPORT, ROW, Add, Arrival, Inbox, Report, Round, new_vector
-from fedmpi.comm.spans import SPAN
 from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.timeline import SPAN
 from fedmpi.comm.tree import pass_on
 from fedmpi.comm.world import Rest, World
+from fedmpi.compression.upload import Packing
 from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum

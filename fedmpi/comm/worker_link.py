@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fedmpi.client import Training, Vector
 from fedmpi.comm import clocks
 from fedmpi.comm.dispatch import Ticket
-from fedmpi.comm.orders import BROADCAST, Kind, Order
-from fedmpi.comm.per_client import PerClientOutbox
-from fedmpi.comm.reduced import ReducedOutbox
+from fedmpi.comm.exchanges.per_client import PerClientOutbox
+from fedmpi.comm.exchanges.reduced import ReducedOutbox
+from fedmpi.comm.messages import BROADCAST, Kind, Order
 from fedmpi.comm.round import Outbox, new_vector
-from fedmpi.comm.spans import Doing, Spans
 from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.timeline import Doing, Spans
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.world import World
 from fedmpi.config import Comm

@@ -16,11 +16,11 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.comm import launcher
+from fedmpi.comm.failure_detector import News, Vigil
+from fedmpi.comm.launcher import mark
 from fedmpi.comm.tags import SERVER
 from fedmpi.comm.tree import broadcast
-from fedmpi.comm.vigil import News, Vigil
 from fedmpi.errors import FedmpiError
-from fedmpi.mark import mark
 
 # A waiting rank first yields, then sleeps between tests: an eighth of the time it has waited so far, within these.
 YIELDS, CROWDED_YIELDS = 50, 3

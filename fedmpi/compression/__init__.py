@@ -15,6 +15,6 @@ above 2¹²⁷ may round to an infinity; the norm of what is added tells either 
 """
 
 from fedmpi.compression.codecs import Codec, make_codec
-from fedmpi.compression.compressor import Compressor
+from fedmpi.compression.upload import Compressor
 
 __all__ = ["Codec", "Compressor", "make_codec"]

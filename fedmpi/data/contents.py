@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmpi.data.cache import in_cache
 from fedmpi.data.characters import WINDOW
+from fedmpi.data.sources.cache import in_cache
 from fedmpi.data.store import open_store
 
 

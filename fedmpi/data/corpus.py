@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.config import Data
-from fedmpi.data.cache import in_cache
 from fedmpi.data.characters import VOCABULARY, WINDOW, split_point
 from fedmpi.data.partition import Partition
+from fedmpi.data.sources.cache import in_cache
 from fedmpi.data.store import Store, open_store
 from fedmpi.data.text import TextClient, split
 from fedmpi.errors import ConfigError, DataError

@@ -10,9 +10,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedmpi.config import Data
-from fedmpi.data.cache import in_cache
-from fedmpi.data.cifar10 import CLASSES, SHAPE
 from fedmpi.data.partition import Partition
+from fedmpi.data.sources.cache import in_cache
+from fedmpi.data.sources.cifar10 import CLASSES, SHAPE
 from fedmpi.data.store import Store, open_store
 from fedmpi.errors import ConfigError, DataError
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.config import Config
-from fedmpi.data.archive import read_file
 from fedmpi.data.partition import dirichlet
+from fedmpi.data.sources.archive import read_file
 from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
 

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from fedmpi.config import Config, Model
-from fedmpi.devices import AUTO, CPU, visible_devices
 from fedmpi.errors import ConfigError
 from fedmpi.models.cnn import ImageCNN
+from fedmpi.models.device import CPU, torch_device
 from fedmpi.models.flat import FlatModule
-from fedmpi.models.lstm import CharLSTM
-from fedmpi.models.lstm_cpu import CompiledLSTM
+from fedmpi.models.lstm.compiled import CompiledLSTM
+from fedmpi.models.lstm.module import CharLSTM
 from fedmpi.models.quadratic import Quadratic
 from fedmpi.native import library
 from fedmpi.rng import torch_seed
@@ -65,14 +65,3 @@ def make_module(model: Model) -> nn.Module:
     if model.name == "cnn":
         return ImageCNN(model.dropout)
     return CharLSTM(model.embedding, model.hidden, model.layers)
-
-
-def torch_device(name: str) -> torch.device:
-    """The torch device of that name, or a ConfigError if this machine has none; "auto" as for a process by itself."""
-    try:
-        device = torch.device([*visible_devices(), CPU][0] if name == AUTO else name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"client.device = '{name}': not usable here ({reason}); try 'cpu'") from None
-    return device

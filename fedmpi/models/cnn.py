@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedmpi.data.cifar10 import CLASSES
+from fedmpi.data.sources.cifar10 import CLASSES
 
 
 class ImageCNN(nn.Module):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.config import Network
-from fedmpi.data.archive import read_file
+from fedmpi.data.sources.archive import read_file
 from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
 

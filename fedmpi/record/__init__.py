@@ -3,8 +3,8 @@ it is written, and a checkpoint to go on from."""
 
 from fedmpi.record.checkpoint import Checkpoint, checkpoint_path, read_checkpoint, remove_checkpoint, write_checkpoint
 from fedmpi.record.lock import Lock
-from fedmpi.record.past import Past, find_past
 from fedmpi.record.reader import Record, is_record, open_record
+from fedmpi.record.resume import Past, find_past
 from fedmpi.record.writer import RecordWriter, refuse_existing
 
 __all__ = [

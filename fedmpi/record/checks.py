@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.errors import RecordError
-from fedmpi.record.opening import DAMAGE, ROOM, first_line
 from fedmpi.record.schema import TABLES, Dataset
+from fedmpi.record.validate import DAMAGE, ROOM, first_line
 
 # No run has seconds beyond this; sums and means of larger ones could overflow.
 LONGEST = 1e12

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fedmpi.config import Config
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.record import checks
-from fedmpi.record.opening import DAMAGE, first_line, is_record, open_file, read_attributes
 from fedmpi.record.schema import FORMAT, FORMAT_VERSION, TABLES
+from fedmpi.record.validate import DAMAGE, first_line, is_record, open_file, read_attributes
 
 __all__ = ["Record", "is_record", "open_record"]
 

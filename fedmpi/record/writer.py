@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 import fedmpi
 from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, RecordError
-from fedmpi.record.past import committed
 from fedmpi.record.reader import Record
+from fedmpi.record.resume import committed
 from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, Dataset
 
 CHUNK_BYTES = 2**16

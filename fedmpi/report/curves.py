@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.report.runs import Group, Run
-from fedmpi.report.stats import Band, Estimate, Floats, bands
+from fedmpi.report.statistics import Band, Estimate, Floats, bands
+from fedmpi.report.study import Group, Run
 
 LARGEST = 1e100
 """A loss beyond this has left the picture, like one that is infinite: means and spreads of such numbers overflow."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmpi.errors import ConfigError
-from fedmpi.report.runs import Group, Run
-from fedmpi.report.stats import Floats
+from fedmpi.report.statistics import Floats
+from fedmpi.report.study import Group, Run
 from fedmpi.sampling import SCHEMES, Law, make_scheme
 from fedmpi.theory.plausibility import Plausibility, plausibility
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedmpi.report.stats import Estimate
+from fedmpi.report.statistics import Estimate
 from fedmpi.report.tables import plus_minus, printable
 from fedmpi.report.tables import table as aligned
 

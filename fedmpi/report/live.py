@@ -13,8 +13,8 @@ import numpy as np
 from fedmpi.errors import RecordError
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED
-from fedmpi.report.runs import PHASES
-from fedmpi.report.stats import Floats
+from fedmpi.report.statistics import Floats
+from fedmpi.report.study import PHASES
 from fedmpi.report.tables import byte_size, columns, printable, seconds
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -11,8 +11,8 @@ from fedmpi.record.schema import DONE
 from fedmpi.report.curves import AXES, BYTES, ROUNDS, SECONDS, difference, last, mean_curve
 from fedmpi.report.draws import Draws
 from fedmpi.report.forms import Cell, Column, Table
-from fedmpi.report.runs import PHASES, Group, Run, Study
-from fedmpi.report.stats import Estimate, Floats, estimate, wilson
+from fedmpi.report.statistics import Estimate, Floats, estimate, wilson
+from fedmpi.report.study import PHASES, Group, Run, Study
 from fedmpi.report.target import reach
 
 SCHEME = Column("scheme", "scheme")

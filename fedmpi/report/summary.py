@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmpi.record import Record
-from fedmpi.report.runs import PHASES
+from fedmpi.report.study import PHASES
 from fedmpi.report.tables import byte_size, printable, seconds, table
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmpi.report.curves import AXES, ROUNDS, Axis, points
-from fedmpi.report.runs import Group, Run
-from fedmpi.report.stats import Estimate, Floats, estimate
+from fedmpi.report.statistics import Estimate, Floats, estimate
+from fedmpi.report.study import Group, Run
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from fedmpi.report.draws import draws
 from fedmpi.report.figures import draw_all
 from fedmpi.report.forms import Table
 from fedmpi.report.page import Material, page
-from fedmpi.report.runs import read_study
+from fedmpi.report.study import read_study
 from fedmpi.report.target import default_target
-from fedmpi.report.words import CONFIG_FILE, warnings
+from fedmpi.report.text import CONFIG_FILE, warnings
 
 PAGE = "index.html"
 

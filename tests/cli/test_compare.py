@@ -14,7 +14,7 @@ import pytest
 
 from fedmpi import Config, open_record, run
 from fedmpi.errors import ConfigError
-from fedmpi.sweep import cells, missing, pick, shard
+from fedmpi.job.sweep import cells, missing, pick, shard
 from tests.conftest import BIN, environment, mpirun_command
 
 GRID = ["-s", "sweep.cases=[[10, 3], [12, 4]]", "-s", 'sweep.importances=["uniform", "ratio"]']

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedmpi.devices import visible_devices
+from fedmpi.models.device import visible_devices
 from fedmpi.record import open_record
 from tests.conftest import Finished, sentences
 

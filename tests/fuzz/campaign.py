@@ -22,7 +22,7 @@ INPUTS = {"config": 200_000, "records": 20_000, "datasets": 20_000}
 def campaign(kind: str, inputs: int, seed: int) -> Tally:
     """Try so many inputs of a kind. All that is imported late is imported before children are forked."""
     import fedmpi.cli.run
-    import fedmpi.replay
+    import fedmpi.job.replay
     import fedmpi.report.write  # noqa: F401
 
     folder = records.home()

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from fedmpi.config import Config, declared_keys, parse_override, presets
-from fedmpi.toml import toml_value
+from fedmpi.config.toml import toml_value
 from tests.fuzz.mutate import damaged
 
 KEYS = tuple(name for name, _ in declared_keys())

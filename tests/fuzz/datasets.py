@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 
 from fedmpi.config import Config
-from fedmpi.data import cifar10, shakespeare
+from fedmpi.data.sources import cifar10, shakespeare
 from tests.fuzz.mutate import damaged
 from tests.fuzz.records import CANNOT, INTEGERS, dtype, home
 from tests.unit.data_miniatures import (
@@ -66,7 +66,7 @@ IMAGES = 20
 @cache
 def seeds() -> dict[str, bytes]:
     """A valid file of every kind."""
-    from fedmpi.data.roles import write_roles
+    from fedmpi.data.sources.roles import write_roles
     from fedmpi.data.store import write_store
 
     folder = home()
@@ -148,7 +148,7 @@ def rearchived(rng: Random, content: bytes) -> bytes:
 
 def leaf(rng: Random, folder: Path) -> None:
     """JSON with damage to its bytes or its values."""
-    from fedmpi.data.leaf import import_leaf
+    from fedmpi.data.sources.leaf import import_leaf
 
     for part in ("train", "test"):
         content = seeds()["leaf"]
@@ -198,7 +198,7 @@ def misplace(rng: Random, tree: Any) -> None:
 
 
 def gutenberg(rng: Random, folder: Path) -> None:
-    from fedmpi.data.gutenberg import import_gutenberg
+    from fedmpi.data.sources.gutenberg import import_gutenberg
 
     read_text(import_gutenberg(given(folder, "works.txt", injured(rng, "gutenberg"))), rng, "gutenberg")
 

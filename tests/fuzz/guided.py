@@ -22,10 +22,10 @@ with atheris.instrument_imports(include=["fedmpi", "tomllib", "tarfile", "csv", 
     import numpy as np
     import tomllib  # noqa: F401
 
-    import fedmpi.data.archive
-    import fedmpi.data.gutenberg
-    import fedmpi.data.leaf
-    import fedmpi.data.shakespeare
+    import fedmpi.data.sources.archive
+    import fedmpi.data.sources.gutenberg
+    import fedmpi.data.sources.leaf
+    import fedmpi.data.sources.shakespeare
     import fedmpi.network.links
     from fedmpi.config import Config, Network, parse_override
     from fedmpi.errors import FedmpiError
@@ -46,23 +46,23 @@ def override(content: bytes) -> None:
 
 
 def leaf(content: bytes) -> None:
-    users = dict(fedmpi.data.leaf.read_users(FOLDER, content))
+    users = dict(fedmpi.data.sources.leaf.read_users(FOLDER, content))
     if users:
-        fedmpi.data.leaf.arrays_of({user: (windows, windows) for user, windows in users.items()})
+        fedmpi.data.sources.leaf.arrays_of({user: (windows, windows) for user, windows in users.items()})
 
 
 def gutenberg(content: bytes) -> None:
-    fedmpi.data.gutenberg.split_works(content.decode("utf-8", "replace"))
+    fedmpi.data.sources.gutenberg.split_works(content.decode("utf-8", "replace"))
 
 
 def play(content: bytes) -> None:
-    fedmpi.data.shakespeare.parse_play(content.decode("utf-8", "replace"))
+    fedmpi.data.sources.shakespeare.parse_play(content.decode("utf-8", "replace"))
 
 
 def tar(content: bytes) -> None:
     path = FOLDER / "a.tgz"
     path.write_bytes(gzip.compress(content, 0))
-    for _ in fedmpi.data.archive.read_members(path, lambda name: True, 1 << 20):
+    for _ in fedmpi.data.sources.archive.read_members(path, lambda name: True, 1 << 20):
         pass
 
 

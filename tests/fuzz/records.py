@@ -88,7 +88,7 @@ def attempt(number: int, seed: int, folder: Path) -> None:
 
 def use(path: Path, *commands: Callable[[Path], None], figures: bool = False) -> None:
     """Read all of a record and show it, then do with it what these commands do: all of them, if none is named."""
-    from fedmpi.replay import read_score
+    from fedmpi.job.replay import read_score
 
     is_record(path)
     with open_record(path) as record:

@@ -16,8 +16,8 @@ import pytest
 from fedmpi import Config, run
 from fedmpi.config import parse_override
 from fedmpi.errors import ConfigError, FedmpiError
+from fedmpi.job.sweep import cells, file_name
 from fedmpi.report.write import write_report
-from fedmpi.sweep import cells, file_name
 from tests.unit.report_records import make_record
 
 OUTWARD = ("../../x", "/etc/x", "..", ".", "a/b", "a\0b", "a\nb", "-rf", "", "~/x", "a\\b", "x" * 300, "\u202egpj.exe")

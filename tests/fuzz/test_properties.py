@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmpi.config import Config, declared_keys, parse_override
-from fedmpi.data.archive import read_members
+from fedmpi.config.toml import toml_value
 from fedmpi.data.characters import CHARACTERS, VOCABULARY, encode
-from fedmpi.data.gutenberg import split_works
-from fedmpi.data.leaf import arrays_of, read_users
-from fedmpi.data.shakespeare import parse_play
+from fedmpi.data.sources.archive import read_members
+from fedmpi.data.sources.gutenberg import split_works
+from fedmpi.data.sources.leaf import arrays_of, read_users
+from fedmpi.data.sources.shakespeare import parse_play
 from fedmpi.errors import ConfigError, DataError, FedmpiError
 from fedmpi.network.links import read_trace
 from fedmpi.record import open_record
-from fedmpi.toml import toml_value
 
 ALWAYS_THE_SAME = settings(derandomize=True, deadline=None, max_examples=100)
 

@@ -21,10 +21,10 @@ import pytest
 from click.testing import CliRunner
 
 from fedmpi.config import Config, parse_override
-from fedmpi.data.archive import read_members
 from fedmpi.data.characters import encode
-from fedmpi.data.gutenberg import import_gutenberg
-from fedmpi.data.leaf import import_leaf, read_users
+from fedmpi.data.sources.archive import read_members
+from fedmpi.data.sources.gutenberg import import_gutenberg
+from fedmpi.data.sources.leaf import import_leaf, read_users
 from fedmpi.data.store import names_array
 from fedmpi.errors import ConfigError, DataError, FedmpiError, RecordError
 from fedmpi.network.links import read_trace
@@ -233,10 +233,10 @@ from pathlib import Path
 from fedmpi.config import Config
 from fedmpi.cli.run import load
 from fedmpi.cli.theory import numbers_in
-from fedmpi.data.cifar10 import import_cifar10
-from fedmpi.data.gutenberg import import_gutenberg
+from fedmpi.data.sources.cifar10 import import_cifar10
+from fedmpi.data.sources.gutenberg import import_gutenberg
 from fedmpi.data.importance import numbers_in as importances_in
-from fedmpi.data.shakespeare import get_shakespeare
+from fedmpi.data.sources.shakespeare import get_shakespeare
 from fedmpi.errors import FedmpiError
 from fedmpi.network.links import read_trace
 from fedmpi.record import open_record

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmpi.comm.clock_map import ClockMap
-from fedmpi.comm.clocks import measure
+from fedmpi.comm.clocks import ClockMap, measure
 from fedmpi.comm.world import connect
 from tests.mpi.conftest import everywhere
 

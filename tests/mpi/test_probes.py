@@ -7,11 +7,11 @@ import platform
 import numpy as np
 import pytest
 
+from fedmpi.comm.bandwidth import LEAST_ECHOES, arithmetic, first_ranks, message_overhead, probe_lines
 from fedmpi.comm.bench import NOT_ADDED, PER_CLIENT, PICKLED, RAW, REDUCE, REDUCED, fedmpi_paths, race, take_turn
-from fedmpi.comm.probes import LEAST_ECHOES, arithmetic, first_ranks, message_overhead, probe_lines
-from fedmpi.comm.seats import own_cores, seats
+from fedmpi.comm.hardware import own_cores, seats
 from fedmpi.comm.world import connect
-from fedmpi.rehearsal import SMALL, UPDATES, rehearse_all
+from fedmpi.job.noop_rounds import SMALL, UPDATES, rehearse_all
 from fedmpi.scale.model import EXCHANGES
 from fedmpi.server import ExactSum
 from tests.mpi.conftest import everywhere

@@ -12,11 +12,11 @@ from mpi4py import MPI
 
 from fedmpi import Config, open_record, run
 from fedmpi.client import Host, Training
-from fedmpi.comm.phases import PHASES
+from fedmpi.comm.timeline import PHASES
 from fedmpi.comm.world import World, connect
 from fedmpi.data import Dataset
-from fedmpi.job import together
-from fedmpi.setup import Cast
+from fedmpi.job.prepare import Cast
+from fedmpi.job.server_loop import together
 from tests.mpi.conftest import COMM, everywhere
 
 pytestmark = pytest.mark.mpi

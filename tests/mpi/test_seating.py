@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fedmpi import native, seating
+from fedmpi import native
 from fedmpi.comm.world import connect
 from fedmpi.config import Config
+from fedmpi.job import start as seating
 from tests.mpi.conftest import everywhere
 
 pytestmark = pytest.mark.mpi
@@ -55,7 +56,7 @@ def test_a_named_device_is_left_alone(monkeypatch: pytest.MonkeyPatch, device: s
 def test_loops_in_c_that_one_rank_lacks_are_used_by_none(monkeypatch: pytest.MonkeyPatch) -> None:
     world = connect()
     has_them = native.native_available()
-    monkeypatch.setattr("fedmpi.comm.seats.native_installed", lambda: has_them and world.rank != world.size - 1)
+    monkeypatch.setattr("fedmpi.comm.hardware.native_installed", lambda: has_them and world.rank != world.size - 1)
     found = seating.take_seats(world, Config.load("quadratic"))
     passed = not native.native_available()
     said = any("no compiled loops on" in remark for remark in found.remarks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmpi.comm.orders import Kind, Order
+from fedmpi.comm.messages import Kind, Order
 from fedmpi.comm.world import Elsewhere, connect
 from fedmpi.errors import ConfigError
 from tests.mpi.conftest import everywhere

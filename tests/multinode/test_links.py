@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedmpi import open_record
-from fedmpi.comm.phases import PHASES, union
+from fedmpi.comm.timeline import PHASES, union
 from tests.multinode.bed import Bed
 from tests.multinode.link import transfer_seconds
 

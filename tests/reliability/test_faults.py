@@ -34,7 +34,7 @@ if world.rank == 2:
             return original(model, theta, data, settings, key, *rest)
         client.local_steps = hungry
     elif fault == "data":
-        from fedmpi import setup
+        from fedmpi.job import prepare as setup
         def unreadable(config):
             raise PermissionError(13, "Permission denied", "shakespeare.h5")
         setup.load_dataset = unreadable

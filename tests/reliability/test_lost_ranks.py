@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedmpi import open_record
-from fedmpi.comm.vigil import LOSSES
+from fedmpi.comm.failure_detector import LOSSES
 from tests.conftest import is_open_mpi
 from tests.reliability.jobs import Job, launch, said, same_run, settings
 

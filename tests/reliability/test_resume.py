@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fedmpi import Config, open_record, run
+from fedmpi.job.prepare import Plan
+from fedmpi.job.start import Earlier
 from fedmpi.native import native_installed
 from fedmpi.record import checkpoint_path
-from fedmpi.seating import Earlier
-from fedmpi.setup import Plan
 from tests.conftest import Finished, sentences
 from tests.reliability.jobs import launch, same_run, settings
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedmpi.cli import cli
-from fedmpi.data import shakespeare
+from fedmpi.data.sources import shakespeare
 from fedmpi.errors import DataError
 from tests.unit.data_miniatures import leaf_folder, long_play, shakespeare_archive, windows_of
 
@@ -71,10 +71,10 @@ def test_unknown_names_are_usage_errors() -> None:
 def test_listing_and_importing_load_neither_torch_nor_pillow(tmp_path: Path) -> None:
     script = (
         "import sys\nsys.argv = ['fedmpi', 'data', 'list']\nimport fedmpi.cli\n"
-        "import fedmpi.data.shakespeare, fedmpi.data.cifar10, fedmpi.data.leaf, fedmpi.data.gutenberg\n"
+        "from fedmpi.data.sources import cifar10, gutenberg, leaf, shakespeare\n"
         "try: fedmpi.cli.main()\nexcept SystemExit: pass\nprint(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "fedmpi.data.cache" in loaded
+    assert "fedmpi.data.sources.cache" in loaded
     assert not {"torch", "PIL", "mpi4py"} & loaded

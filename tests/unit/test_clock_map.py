@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmpi.comm.clock_map import MAX_DRIFT, WANDER, ClockMap, Offsets
+from fedmpi.comm.clocks import MAX_DRIFT, WANDER, ClockMap, Offsets
 
 
 def measured(*rows: tuple[float, float, float]) -> ClockMap:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedmpi.data.archive import MOST_MEMBERS, read_file, read_members, sha256_of
+from fedmpi.data.sources.archive import MOST_MEMBERS, read_file, read_members, sha256_of
 from fedmpi.errors import DataError
 from tests.unit.data_miniatures import bomb, tar_gz
 

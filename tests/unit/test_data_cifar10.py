@@ -15,9 +15,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fedmpi.config import Config
-from fedmpi.data import cifar10, load_dataset
-from fedmpi.data.cifar10 import import_cifar10
+from fedmpi.data import load_dataset
 from fedmpi.data.contents import contents
+from fedmpi.data.sources import cifar10
+from fedmpi.data.sources.cifar10 import import_cifar10
 from fedmpi.errors import ConfigError, DataError
 from tests.unit.data_miniatures import bomb, cifar_batches, npm_package, tar_gz
 

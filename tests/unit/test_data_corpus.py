@@ -11,12 +11,13 @@ import pytest
 
 import fedmpi
 from fedmpi.config import Config
-from fedmpi.data import cifar10, load_dataset, shakespeare
-from fedmpi.data.cache import cached
+from fedmpi.data import load_dataset
 from fedmpi.data.characters import CHARACTERS, decode, encode
-from fedmpi.data.cifar10 import import_cifar10
 from fedmpi.data.corpus import Corpus
-from fedmpi.data.shakespeare import get_shakespeare
+from fedmpi.data.sources import cifar10, shakespeare
+from fedmpi.data.sources.cache import cached
+from fedmpi.data.sources.cifar10 import import_cifar10
+from fedmpi.data.sources.shakespeare import get_shakespeare
 from fedmpi.data.text import TextClient, windows
 from fedmpi.errors import ConfigError, DataError
 from tests.unit.data_miniatures import cifar_batches, long_play, shakespeare_archive, tar_gz

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedmpi.data.contents import contents
-from fedmpi.data.gutenberg import import_gutenberg, split_works
+from fedmpi.data.sources.gutenberg import import_gutenberg, split_works
 from fedmpi.data.store import open_store
 from fedmpi.errors import DataError
 

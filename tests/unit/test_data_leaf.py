@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from fedmpi.config import Config
-from fedmpi.data import leaf, load_dataset
+from fedmpi.data import load_dataset
 from fedmpi.data.characters import CHARACTERS, decode
 from fedmpi.data.contents import contents
 from fedmpi.data.corpus import Corpus
-from fedmpi.data.leaf import import_leaf, lay_over
+from fedmpi.data.sources import leaf
+from fedmpi.data.sources.leaf import import_leaf, lay_over
 from fedmpi.errors import DataError
 from tests.unit.data_miniatures import leaf_folder, windows_of
 

@@ -15,11 +15,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from fedmpi.data import shakespeare
-from fedmpi.data.cache import cached
 from fedmpi.data.contents import contents
-from fedmpi.data.fetch import reason
-from fedmpi.data.shakespeare import get_shakespeare, parse_play
+from fedmpi.data.sources import shakespeare
+from fedmpi.data.sources.cache import cached
+from fedmpi.data.sources.fetch import reason
+from fedmpi.data.sources.shakespeare import get_shakespeare, parse_play
 from fedmpi.data.store import open_store
 from fedmpi.errors import DataError
 from tests.unit.data_miniatures import CAPITALS_PLAY, POEM, TITLED_PLAY, long_play, shakespeare_archive

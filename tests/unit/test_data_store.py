@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from fedmpi.data.cache import cache_folder, cached, in_cache
-from fedmpi.data.roles import write_roles
+from fedmpi.data.sources.cache import cache_folder, cached, in_cache
+from fedmpi.data.sources.roles import write_roles
 from fedmpi.data.store import open_store, write_store
 from fedmpi.errors import DataError
 from tests.unit.data_miniatures import CREATED

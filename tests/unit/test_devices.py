@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from fedmpi import seating
 from fedmpi.client import Host
+from fedmpi.comm.hardware import Place, Seat, choose, placement_table
 from fedmpi.comm.round import device_of_messages
-from fedmpi.comm.seats import Seat
 from fedmpi.config import Comm, Config
 from fedmpi.data import load_dataset
-from fedmpi.devices import Place, choose, placement_table, visible_devices
+from fedmpi.job import start as seating
 from fedmpi.models import make_model
+from fedmpi.models.device import visible_devices
 
 NODES, DEVICES, RANKS = range(1, 5), range(9), range(1, 17)
 

@@ -14,18 +14,18 @@ import fedmpi
 ROOT = Path(fedmpi.__file__).parent
 # A layer may import from its own and from those below it.
 LAYERS = [
-    {"errors", "config", "toml", "rng", "native", "mark", ""},
-    {"data", "devices", "models"},
+    {"errors", "config", "rng", "native", ""},
+    {"data", "models"},
     {"sampling", "client", "server", "theory", "network", "compression", "scale"},
     {"comm", "record"},
-    {"books", "federation", "job", "rehearsal", "replay", "seating", "setup", "sweep", "trace", "report"},
+    {"federation", "job", "report"},
     {"cli", "__main__"},
 ]
 CONFINED = {
     "mpi4py": {"comm"},
     "h5py": {"record", "data"},
     "click": {"cli"},
-    "torch": {"models", "data", "devices", "client", "comm", "job", "replay", "compression"},
+    "torch": {"models", "data", "client", "comm", "job", "compression"},
     "matplotlib": {"report", "theory"},
 }
 # What turns data into code or objects.

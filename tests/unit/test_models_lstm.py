@@ -13,8 +13,8 @@ from fedmpi import native
 from fedmpi.config import Config
 from fedmpi.models import make_model
 from fedmpi.models.flat import FlatModule
-from fedmpi.models.lstm import CharLSTM
-from fedmpi.models.lstm_cpu import EVALUATION_ROWS, CompiledLSTM
+from fedmpi.models.lstm.compiled import EVALUATION_ROWS, CompiledLSTM
+from fedmpi.models.lstm.module import CharLSTM
 
 compiled = pytest.mark.skipif(
     not native.native_available(),

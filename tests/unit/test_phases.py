@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmpi.comm.phases import PHASES, divide, union
+from fedmpi.comm.timeline import PHASES, divide, union
 
 
 def test_a_round_by_hand() -> None:

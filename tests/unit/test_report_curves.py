@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedmpi.report.curves import BYTES, ROUNDS, SECONDS, cost, difference, last, mean_curve
-from fedmpi.report.runs import Group, read_run
+from fedmpi.report.study import Group, read_run
 from fedmpi.report.target import crossing, default_target, reach, rounded_up
 from tests.unit.report_records import make_record
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fedmpi.report.curves import ROUNDS
-from fedmpi.report.draw_bars import draw_phases
-from fedmpi.report.draw_curves import draw_curves, draw_difference, legend_columns
-from fedmpi.report.draw_draws import draw_N
 from fedmpi.report.draws import draws
-from fedmpi.report.runs import PHASES, Study, read_study
-from fedmpi.report.style import PHASE_COLOURS, SCHEMES, house_style, look
+from fedmpi.report.figures.draws import draw_N
+from fedmpi.report.figures.loss import draw_curves, draw_difference, legend_columns
+from fedmpi.report.figures.style import PHASE_COLOURS, SCHEMES, house_style, look
+from fedmpi.report.figures.time import draw_phases
+from fedmpi.report.study import PHASES, Study, read_study
 from fedmpi.sampling import SCHEMES as REGISTERED
 from tests.unit.report_records import make_record
 

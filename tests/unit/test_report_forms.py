@@ -8,7 +8,7 @@ import io
 import pytest
 
 from fedmpi.report.forms import Column, Table
-from fedmpi.report.stats import Estimate
+from fedmpi.report.statistics import Estimate
 from fedmpi.report.tables import plus_minus, printable, scale
 
 HOSTILE = "<script>alert(1)</script>&_%$\"'\x1b[31m"

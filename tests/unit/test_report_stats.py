@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fedmpi.report.stats import Estimate, bands, estimate, t_quantile, wilson
+from fedmpi.report.statistics import Estimate, bands, estimate, t_quantile, wilson
 
 
 @pytest.mark.parametrize(("dof", "printed"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045)])

@@ -10,9 +10,9 @@ import pytest
 
 from fedmpi.errors import ConfigError
 from fedmpi.scale import CLUSTER, Job, Machine, predict
+from fedmpi.scale.advice import advice, counts, crossing, keeps_up, turn
 from fedmpi.scale.fit import FIXED, Measured, fit
 from fedmpi.scale.machine import PER_BYTE
-from fedmpi.scale.turning import advice, counts, crossing, keeps_up, turn
 
 EXCHANGES = ("per-client", "reduced")
 RATES = CLUSTER.rates[-1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedmpi.comm.probes import carrier
-from fedmpi.comm.seats import Seat, complaints, threads_for
+from fedmpi.comm.bandwidth import carrier
+from fedmpi.comm.hardware import Seat, complaints, threads_for
 
 
 def seat(rank: int, host: str, *cores: int) -> Seat:

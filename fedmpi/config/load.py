@@ -1,0 +1,145 @@
+"""Reading a configuration: defaults < preset or file < overrides (`-s KEY=VALUE`)."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedmpi.config.check import MOST_DEPTH, checked, nearest
+from fedmpi.config.tables import Client, Comm, Data, Eval, Model, Network, Record, Run, Sampling, Server, Sweep
+from fedmpi.config.toml import MOST_SHOWN, parse, plain, read_text, shown, toml_value
+from fedmpi.errors import ConfigError
+
+PRESETS = Path(__file__).parents[1] / "presets"
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of one run. Immutable; `to_toml` and `from_toml` are inverse to each other."""
+
+    run: Run = Run()
+    data: Data = Data()
+    model: Model = Model()
+    client: Client = Client()
+    server: Server = Server()
+    sampling: Sampling = Sampling()
+    comm: Comm = Comm()
+    network: Network = Network()
+    eval: Eval = Eval()
+    record: Record = Record()
+    sweep: Sweep = Sweep()
+
+    @classmethod
+    def load(cls, source: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+        """The configuration of a preset's name or a TOML file, with `{"table.key": value}` overrides."""
+        text, origin = read_source(source) if source is not None else ("", "defaults")
+        return cls.from_toml(text, overrides, origin)
+
+    @classmethod
+    def from_toml(cls, text: str, overrides: Mapping[str, Any] | None = None, origin: str = "config") -> Config:
+        try:
+            tables = parse(text)
+        except ValueError as error:
+            raise ConfigError(f"{plain(origin)}: not valid TOML: {plain(str(error))}") from None
+        for dotted, value in (overrides or {}).items():
+            place(tables, dotted, value)
+        return cls._from_tables(tables)
+
+    @classmethod
+    def _from_tables(cls, tables: Mapping[str, Any]) -> Config:
+        sections = {section.name: section for section in fields(cls)}
+        values: dict[str, Any] = {}
+        for table, content in tables.items():
+            if table not in sections:
+                raise ConfigError(f"unknown table '{plain(table)}'{nearest(table, sections)}")
+            if not isinstance(content, dict):
+                raise ConfigError(f"{table} = {shown(content)}: must be a table of keys, such as '{table}.KEY = VALUE'")
+            values[table] = read_table(type(sections[table].default), table, content)
+        return cls(**values)
+
+    def to_toml(self) -> str:
+        """The canonical TOML text: every key, in the order of declaration."""
+        lines = []
+        for section in fields(self):
+            table = getattr(self, section.name)
+            lines.append(f"[{section.name}]")
+            lines += [f"{k.name} = {toml_value(getattr(table, k.name))}" for k in fields(table)]
+            lines.append("")
+        return "\n".join(lines)
+
+    def differences(self, other: Config) -> dict[str, tuple[str, str]]:
+        """The keys whose values differ, with both values as TOML writes them: {"table.key": (ours, theirs)}."""
+        found = {}
+        for dotted, _ in declared_keys():
+            ours, theirs = (toml_value(operator.attrgetter(dotted)(config)) for config in (self, other))
+            if ours != theirs:
+                found[dotted] = ours, theirs
+        return found
+
+    def replace(self, overrides: Mapping[str, Any]) -> Config:
+        """This configuration with `{"table.key": value}` changed."""
+        return Config.from_toml(self.to_toml(), overrides)
+
+
+def declared_keys() -> Iterator[tuple[str, Field[Any]]]:
+    """Every key as ("table.key", its field), in the order of declaration."""
+    for section in fields(Config):
+        for declared in fields(type(section.default)):  # type: ignore[arg-type]
+            yield f"{section.name}.{declared.name}", declared
+
+
+def presets() -> dict[str, Path]:
+    """The shipped presets by name."""
+    return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
+
+
+def read_source(source: str | Path) -> tuple[str, str]:
+    """The TOML text of a preset's name or a file's path, and what to call it in messages."""
+    name = str(source)
+    if name in presets():
+        return presets()[name].read_text(encoding="utf-8"), f"preset '{name}'"
+    if not os.path.exists(source):
+        raise ConfigError(f"'{plain(name)}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
+    try:
+        # Of a long path the end says most.
+        return read_text(Path(source)), name if len(name) <= MOST_SHOWN else f"…{name[1 - MOST_SHOWN :]}"
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{plain(name)}: cannot be read as a TOML file: {plain(str(error))}") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """("table.key", value) of a `-s KEY=VALUE` argument; a value that is not TOML is taken as a string."""
+    dotted, equals, value = text.partition("=")
+    if not equals or not dotted.strip():
+        raise ConfigError(f"-s {plain(text)}: must have the form KEY=VALUE, such as -s run.T=50")
+    try:
+        tables = parse(f"value = {value}")
+    except ValueError:
+        tables = {}
+    return dotted.strip(), tables["value"] if len(tables) == 1 else value.strip()
+
+
+def place(tables: dict[str, Any], dotted: str, value: Any) -> None:
+    """Put a value at "table.key" (or "sampling.options.name") of parsed TOML tables."""
+    *path, last = dotted.split(".")
+    if not 0 < len(path) <= MOST_DEPTH:
+        known = [name for name, _ in declared_keys()]
+        raise ConfigError(f"unknown key '{plain(dotted)}'{nearest(dotted, known)}")
+    here = tables
+    for step in path:
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            raise ConfigError(f"unknown key '{plain(dotted)}': '{plain(step)}' is not a table")
+    here[last] = value
+
+
+def read_table(table_class: type[Any], table: str, content: Mapping[str, Any]) -> Any:
+    declared = {f.name: f for f in fields(table_class)}
+    for name in content:
+        if name not in declared:
+            raise ConfigError(f"unknown key '{table}.{plain(name)}'{nearest(f'{table}.{name}', dict(declared_keys()))}")
+    return table_class(**{name: checked(f"{table}.{name}", declared[name], value) for name, value in content.items()})

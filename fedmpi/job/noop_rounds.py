@@ -1,0 +1,128 @@
+"""Rounds in which nobody trains, through the whole job: what a round costs besides training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmpi.client import Host, Training, Vector, as_tensor
+from fedmpi.comm.bandwidth import first_ranks
+from fedmpi.comm.hardware import Seat
+from fedmpi.comm.world import World
+from fedmpi.config import Config
+from fedmpi.data import Dataset, load_dataset
+from fedmpi.job.prepare import Cast
+from fedmpi.job.server_loop import together
+from fedmpi.record import open_record
+from fedmpi.scale.fit import Measured
+from fedmpi.scale.model import EXCHANGES, Job
+
+# Rounds at the start that do not count: they open connections, and every buffer's pages are touched for the first time,
+# those of a buffer in turn with another one not before the second or third round.
+WARM_UP = 3
+# Rounds from which it is guessed how many can be had, and how many there are at least.
+TRIAL, LEAST = 2, 5
+VALUE = 1e-6
+# What a machine's parameters are found from: sizes of θ in bytes, each with its numbers of updates per worker.
+SMALL, LARGEST = 4, 64 * 2**20
+UPDATES = {SMALL: (1, 16), 2**18: (1, 8), 2 * 2**20: (1, 8), 16 * 2**20: (1, 8), LARGEST: (1, 4)}
+ROUNDS = 30
+SECONDS_PER_JOB = 1.0
+
+
+def rehearse_all(world: World, taken: Sequence[Seat], largest: float = LARGEST) -> list[Measured]:
+    """**Collective.** No-op rounds of small and large θ with 1, 2, 4, … of the workers, on rank 0; empty elsewhere.
+
+    taken: every rank's seat, known on rank 0. largest: no θ has more bytes.
+    """
+    measured = []
+    near = int(world.first(lambda: str(sum(seat.node == taken[0].node for seat in taken))))
+    workers = world.size - 1
+    for W in sorted({workers, *(1 << k for k in range(workers.bit_length()))}) if workers else ():
+        with first_ranks(world, W + 1) as part:
+            if part is None:
+                continue
+            for job in jobs(W, near, largest):
+                seconds = rehearse(part, job, ROUNDS, SECONDS_PER_JOB)
+                measured.append(Measured(job, float(np.median(seconds)) if world.is_server else 0.0))
+    return measured if world.is_server else []
+
+
+def jobs(W: int, ranks_per_node: int, largest: float) -> Iterator[Job]:
+    """The jobs to rehearse with W workers: few and more updates of each size, by either exchange."""
+    for size, updates in UPDATES.items():
+        for each in updates if size <= max(largest, SMALL) else ():
+            for exchange in EXCHANGES:
+                yield Job(W, W * each, size, exchange, ranks_per_node=ranks_per_node)
+
+
+def rehearse(world: World, job: Job, rounds: int, budget: float) -> NDArray[np.float64]:
+    """**Collective.** The seconds of so many no-op rounds of a job with world.size − 1 workers, on rank 0.
+
+    Every client takes part in every round, so that all workers have as much to do. There are as many rounds as take
+    `budget` seconds, if these are not more than `rounds` or fewer than five.
+    """
+    trial = play(world, job, TRIAL)
+    count = int(world.first(lambda: str(int(np.clip(budget / trial[-1], LEAST, rounds)))))
+    return play(world, job, WARM_UP + count)[WARM_UP:]
+
+
+def play(world: World, job: Job, rounds: int) -> NDArray[np.float64]:
+    """**Collective.** The seconds of every round of one run, on rank 0; empty elsewhere."""
+    config = Config.load(
+        None,
+        {
+            "data.name": "quadratic",
+            "data.dim": max(1, job.theta_bytes // 4),
+            "data.n": job.m,
+            "sampling.scheme": "full",
+            "sampling.m": job.m,
+            "model.name": "quadratic",
+            "run.T": rounds,
+            "run.checkpoint_every": 0,
+            "eval.every": 0,
+            "comm.exchange": job.exchange,
+            "comm.down": job.down,
+        },
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rehearsal.h5"
+        together([config], [out], world, cast=NoOpCast())
+        if not world.is_server:
+            return np.empty(0)
+        with open_record(out) as record:
+            return record.rounds["time_total"].astype(np.float64)
+
+
+class NoOpCast(Cast):
+    """The players of a rehearsal: a θ of the right size, and clients that only perturb it."""
+
+    def dataset(self, config: Config) -> Dataset:
+        return load_dataset(config.replace({"data.dim": 1}))
+
+    def theta(self, config: Config) -> NDArray[np.float32]:
+        return np.zeros(config.data.dim, np.float32)
+
+    def host(self, config: Config, dataset: Dataset) -> Host:
+        return NoOpHost(config, dataset)
+
+
+class NoOpHost(Host):
+    """A host whose clients leave the update that was written once into each slot, but for one number."""
+
+    def __init__(self, config: Config, dataset: Dataset) -> None:
+        super().__init__(config, dataset)
+        self.filled: set[int] = set()
+
+    def train(self, i: int, t: int, delta: Vector, between_steps: Callable[[], object] = lambda: None) -> Training:
+        update = as_tensor(delta)
+        if update.data_ptr() not in self.filled:
+            # Memory that was never written is one page of zeros, which copies too fast.
+            update.fill_(VALUE)
+            self.filled.add(update.data_ptr())
+        update[i % len(update)] = VALUE
+        return Training(i, 0.0, VALUE * len(delta) ** 0.5, 0.0)

@@ -1,0 +1,26 @@
+"""The devices that torch can train on, here."""
+
+from __future__ import annotations
+
+import torch
+
+from fedmpi.errors import ConfigError
+
+AUTO = "auto"
+CPU = "cpu"
+
+
+def visible_devices() -> list[str]:
+    """The CUDA devices that this process sees, as torch calls them. None of them is touched."""
+    return [f"cuda:{k}" for k in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+
+
+def torch_device(name: str) -> torch.device:
+    """The torch device of that name, or a ConfigError if this machine has none; "auto" as for a process by itself."""
+    try:
+        device = torch.device([*visible_devices(), CPU][0] if name == AUTO else name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"client.device = '{name}': not usable here ({reason}); try 'cpu'") from None
+    return device

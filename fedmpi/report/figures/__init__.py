@@ -1,0 +1,110 @@
+"""All figures of a report, drawn and saved, each with its title, caption and alternative text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedmpi.report.curves import AXES, difference, last
+from fedmpi.report.draws import Draws
+from fedmpi.report.figures.draws import draw_N, draw_participation, draw_sum_omega
+from fedmpi.report.figures.loss import draw_curves, draw_difference, ends
+from fedmpi.report.figures.style import house_style, save
+from fedmpi.report.figures.time import draw_phases, draw_ranks
+from fedmpi.report.results import cohorts, phases, ranks
+from fedmpi.report.study import Study
+from fedmpi.report.tables import plus_minus
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page. name: of its files, and what sections it goes to by its first word."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    svg: bytes
+
+
+Plan = tuple[str, str, str, str, "Callable[[], Figure | None]"]
+
+
+def draw_all(study: Study, drawn: Sequence[Draws], directory: Path) -> list[Picture]:
+    """Every figure that these records can fill, saved as PNG and PDF in the directory."""
+    pictures = []
+    with house_style():
+        for name, title, caption, alt, draw in plans(study, drawn):
+            figure = draw()
+            if figure is not None:
+                pictures.append(Picture(name, title, caption, alt, save(figure, directory / name)))
+    return pictures
+
+
+def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
+    """(name, title, caption, alternative text, how to draw it) of every figure, in the order of the page."""
+    band = (
+        "Mean over seeds; 95 % band, cut where it leaves the frame."
+        if any(len(group.runs) > 1 for group in study.groups)
+        else "One seed."
+    )
+    for quantity in ("loss", "accuracy"):
+        for axis in AXES:
+            name, title = f"{quantity}-{axis.name}", f"{quantity.capitalize()} against {axis.name}"
+            yield name, title, band, ends(study, axis, quantity), partial(draw_curves, study, axis, quantity)
+    reference = study.reference.label
+    yield (
+        "difference",
+        f"Difference to {reference}",
+        f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the scheme is ahead.",
+        difference_alt(study),
+        lambda: draw_difference(study),
+    )
+    yield (
+        "phases",
+        "Where a round's time goes",
+        "The phases do not overlap and add up to the round's wall time.",
+        "Stacked bars: " + spoken(phases(study).shown(), [column.title for column in phases(study).columns]),
+        lambda: draw_phases(study),
+    )
+    law = spoken(cohorts(drawn).shown(), [column.title for column in cohorts(drawn).columns])
+    together = "All rounds of all seeds, each histogram scaled to its row."
+    yield "draws-N", "Cohort size N", together, f"Histograms of N and their laws: {law}", lambda: draw_N(drawn)
+    yield "draws-omega", "Sum of weights Σω", together, f"Histograms of Σω: {law}", lambda: draw_sum_omega(drawn)
+    yield (
+        "participation",
+        "Who took part",
+        "Share of all rounds in which each client was drawn. About one interval in twenty misses the law by chance.",
+        "Share of rounds of every client against its law; the numbers are in clients.csv.",
+        lambda: draw_participation(drawn),
+    )
+    yield (
+        "ranks",
+        "What the ranks did",
+        "Training, waiting for an earlier update to leave, and waiting for orders and θ.",
+        "Stacked bars: " + spoken(ranks(study).shown()[:12], [column.title for column in ranks(study).columns]),
+        lambda: draw_ranks(study),
+    )
+
+
+def difference_alt(study: Study) -> str:
+    parts = []
+    for group in study.groups:
+        end = last(difference(study.reference, group)) if group is not study.reference else None
+        if end is not None:
+            parts.append(f"{group.label} {plus_minus(end.mean, end.half)}")
+    return f"Loss of {study.reference.label} minus loss by round; at the end: {', '.join(parts)}."
+
+
+def spoken(rows: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
+    """A table as a sentence."""
+    return "; ".join(
+        f"{row[0]}: " + ", ".join(f"{title} {cell}" for title, cell in zip(titles[1:], row[1:], strict=True))
+        for row in rows
+    )

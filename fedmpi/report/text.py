@@ -1,0 +1,174 @@
+"""What a report says in words: what was run and where, what came out, how to run it again, what the numbers mean."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedmpi.config.toml import toml_value
+from fedmpi.record.schema import TABLES
+from fedmpi.report.curves import difference, last
+from fedmpi.report.results import note
+from fedmpi.report.study import PHASES, Run, Study, flat
+from fedmpi.report.tables import byte_size, plus_minus, printable, seconds
+
+CONFIG_FILE = "config.toml"
+
+
+def what(study: Study) -> str:
+    """The experiment in one paragraph."""
+    config, run = study.first.config, study.first
+    n, p = len(run.clients["p"]), config.sampling.importance
+    importance = {"ratio": "in proportion to their samples", "uniform": "all equal"}.get(
+        str(p), "as given in the config"
+    )
+    seeds = sorted({r.seed for r in study.runs})
+    varied = {
+        key: sorted({str(r.settings[key]) for r in study.runs}) for key in ("sampling.m", "client.K", "client.eta_l")
+    }
+    m, K, eta_l = (" or ".join(values) for values in varied.values())
+    return (
+        f"{count(len(study.groups), 'sampling scheme')} on {config.data.name}: n = {n} clients with importances "
+        f"{importance}, m = {m}, {count(len(seeds), 'seed')} ({numbers(seeds)}). Model {config.model.name}, {run.d:,} "
+        f"parameters, {byte_size(4 * run.d)} each way per client. A client makes K = {K} steps of batch size "
+        f"B = {config.client.B} with η_l = {eta_l}; the server steps with η_g = {config.server.eta_g:g}."
+    )
+
+
+def where(study: Study) -> list[tuple[str, str]]:
+    """Hosts, ranks, libraries and dates, as (name, value)."""
+    runs = study.runs
+    devices = sorted({d.decode(errors="replace") for run in runs for d in run.ranks["device"]} - {""})
+    errors = [run.clock_error for run in runs if run.clock_error is not None]
+    facts = [
+        ("ranks", " or ".join(map(str, sorted({run.size for run in runs})))),
+        ("hosts", ", ".join(sorted({host for run in runs for host in texts(run.attributes.get("hosts"))}))),
+        ("devices", ", ".join(devices)),
+        (
+            "MPI",
+            "; ".join(sorted({library.splitlines()[0].split(",")[0] for library in distinct(runs, "mpi_library")})),
+        ),
+        ("fedmpi", ", ".join(distinct(runs, "software_version"))),
+        *[(name, ", ".join(distinct(runs, f"{name}_version"))) for name in ("torch", "numpy", "h5py", "mpi4py")],
+        ("runs started", " to ".join(ends(distinct(runs, "created")))),
+        ("clock error", f"at most {seconds(max(errors))} between ranks" if errors else ""),
+    ]
+    return [(name, printable(value)) for name, value in facts if value]
+
+
+def outcome(study: Study) -> list[str]:
+    """One sentence per scheme: is it ahead of the reference at the end, and is that beyond the noise?"""
+    reference = study.reference
+    sentences = []
+    for group in study.groups:
+        if group is reference:
+            continue
+        band = difference(reference, group)
+        end = last(band)
+        if band is None or end is None:
+            sentences.append(f"{group.label}: not comparable with {reference.label}; they share no evaluated seed.")
+            continue
+        side = "below" if end.mean > 0 else "above"
+        gap = plus_minus(abs(end.mean), end.half)
+        start = f"After {band.x[-1]:.0f} rounds the loss of {group.label} is {gap} {side} that of {reference.label}"
+        if end.half is None:
+            sentences.append(f"{start}, for one seed: whether that is noise, only more seeds can tell.")
+        elif end.excludes_zero:
+            sentences.append(f"{start} (95 % interval over {end.k} paired seeds).")
+        else:
+            sentences.append(f"{start}: inside the noise of {end.k} paired seeds.")
+    return sentences
+
+
+def warnings(study: Study) -> list[str]:
+    """What is wrong or unfinished with the records, a sentence each."""
+    found = []
+    for group in study.groups:
+        for run in (*group.runs, *group.left_out):
+            said = note(run, run in group.runs)
+            if said:
+                done = f"{len(run.rounds)} of {run.config.run.T} rounds"
+                found.append(
+                    printable(f"{run.path.name} ({group.label}, seed {run.seed}) is {run.status}, {done}: {said}.")
+                )
+    return found
+
+
+def again(study: Study) -> list[str]:
+    """The commands that repeat every run, given the first run's config as CONFIG_FILE."""
+    base = flat(study.first.config)
+    lines = []
+    for run in study.runs:
+        settings = flat(run.config)
+        changes = [
+            f"-s {shlex.quote(f'{key}={value_text(settings[key])}')}" for key in settings if settings[key] != base[key]
+        ]
+        launch = f"mpirun -n {run.size} " if run.size > 1 else ""
+        command = [f"{launch}fedmpi run {CONFIG_FILE}", *changes, f"-o {shlex.quote(run.path.name)}"]
+        lines.append(printable(" ".join(command)))
+    return lines
+
+
+def recorded_commands(study: Study) -> list[str]:
+    """The commands as the records remember them, without the directory fedmpi lay in."""
+    kept = {" ".join(["fedmpi", *str(run.attributes.get("command", "")).split()[1:]]): None for run in study.runs}
+    return [printable(command) for command in kept]
+
+
+def glossary() -> list[tuple[str, str]]:
+    """(term, meaning): the record's own descriptions, and the two ledgers."""
+    fields = {field.name: field.meaning for field in TABLES["/rounds"].fields}
+    return [
+        ("loss", "Σ pᵢ Lᵢ(θ): the clients' training losses, weighted by their importances"),
+        ("accuracy", "share of correct predictions on the clients' test data, weighted likewise"),
+        ("N", fields["N"]),
+        ("Σω", f"{fields['sum_omega']}; it may differ from 1, and nothing rescales it"),
+        (
+            "logical bytes",
+            "what the federation moves: |θ| down to each client that is called, |θ| up from each that takes part",
+        ),
+        ("wire bytes", "what MPI was handed: θ once per rank, however many clients live there, and every update"),
+        ("communication time", "down + up: θ or some update is on its way"),
+        ("±, band", "95 % confidence interval of the mean over seeds (Student's t); one seed has none"),
+        (
+            "compute, send, idle",
+            "what a rank did: training; waiting for an earlier update to leave; waiting for orders and θ",
+        ),
+    ]
+
+
+def phase_meanings() -> list[tuple[str, str]]:
+    """(phase, meaning), from the record's own descriptions."""
+    fields = {field.name: field.meaning for field in TABLES["/rounds"].fields}
+    return [(phase, fields[f"time_{phase}"]) for phase in PHASES]
+
+
+def value_text(value: Any) -> str:
+    return value if isinstance(value, str) else toml_value(value)
+
+
+def texts(values: Any) -> list[str]:
+    return [str(value) for value in np.atleast_1d(values)] if values is not None else []
+
+
+def distinct(runs: Sequence[Run], key: str) -> list[str]:
+    found = {str(run.attributes[key]).strip() for run in runs if isinstance(run.attributes.get(key), str)}
+    return sorted(found - {""})
+
+
+def ends(values: Sequence[str]) -> Iterable[str]:
+    return values if len(values) < 2 else (values[0], values[-1])
+
+
+def count(k: int, noun: str) -> str:
+    return f"{k} {noun}" if k == 1 else f"{k} {noun}s"
+
+
+def numbers(values: Sequence[int]) -> str:
+    """1–4 for a row of neighbours, else 1, 3, 7."""
+    if len(values) > 2 and values[-1] - values[0] == len(values) - 1:
+        return f"{values[0]}–{values[-1]}"
+    return ", ".join(map(str, values))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedmpi.comm import launcher
 from fedmpi.comm.failure_detector import News, Vigil
-from fedmpi.comm.launcher import mark
+from fedmpi.comm.launcher import write_exit_file
 from fedmpi.comm.tags import SERVER
 from fedmpi.comm.tree import broadcast
 from fedmpi.errors import FedmpiError
@@ -181,7 +181,7 @@ class World:
 
     def abort(self, code: int = 1) -> None:
         """End every process of the job, now."""
-        mark(str(code))
+        write_exit_file(str(code))
         self.comm.Abort(code)
 
 

@@ -106,7 +106,7 @@ class Federation:
         self.show_updates(cohort)
         self.keep_theta()
 
-        sizes, scheme = (self.theta.nbytes, self.link.packing.size), self.scheme
+        sizes, scheme = (self.theta.nbytes, self.link.encoder.nbytes), self.scheme
         ledger = Ledger(*sizes, asked, len(cohort), scheme.scalars_per_client, scheme.probe == "norm")
         outcome = Outcome(t, cohort, seen, update_norm, rejected, ledger, evaluation, line, self.world.now())
         self.books.enter(outcome)
@@ -145,12 +145,12 @@ class Federation:
 
     def remembers(self) -> bool:
         """Whether more than θ and t decides how the run goes on."""
-        return bool(self.scheme.state()) or self.link.packing.feedback
+        return bool(self.scheme.state()) or self.link.encoder.keeps_residuals
 
     def exchange_left(self, at_end: bool = False) -> None:
         """Where compression leaves something for later: give the clients what a checkpoint has kept of it, and have
         it here when the next checkpoint is due."""
-        if not self.link.packing.feedback:
+        if not self.link.encoder.keeps_residuals:
             return
         if self.to_give_back:
             self.link.give_left(self.number, self.to_give_back)

@@ -15,7 +15,7 @@ from fedmpi.comm.clocks import ClockMap
 from fedmpi.comm.messages import Order
 from fedmpi.comm.timeline import Interval
 from fedmpi.comm.world import cuda_aware
-from fedmpi.compression.upload import Packing
+from fedmpi.compression.upload import UploadEncoder
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
@@ -104,7 +104,7 @@ class Inbox(Protocol):
 class Outbox(Protocol):
     """A worker's end of an exchange."""
 
-    packing: Packing
+    encoder: UploadEncoder
 
     def begin(self, order: Order) -> None:
         """Start delivering for a TRAIN order."""

@@ -22,7 +22,7 @@ from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.timeline import SPAN
 from fedmpi.comm.tree import pass_on
 from fedmpi.comm.world import Rest, World
-from fedmpi.compression.upload import Packing
+from fedmpi.compression.upload import UploadEncoder
 from fedmpi.config import Comm
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
@@ -52,10 +52,10 @@ class ServerLink:
         self.on_spans = on_spans
         self.world, self.home, self.host, self.settings = world, home, host, settings
         self.remote = [rank for rank in workers if rank != SERVER]
-        self.packing, self.clocks = Packing(settings, d), ClockMap(world.size)
+        self.encoder, self.clocks = UploadEncoder(settings, d), ClockMap(world.size)
         self.inbox: Inbox = ReducedInbox(world, d, self.clocks)
         if settings.exchange == "per-client":
-            self.inbox = PerClientInbox(world, d, len(self.remote), self.packing, self.clocks)
+            self.inbox = PerClientInbox(world, d, len(self.remote), self.encoder, self.clocks)
         self.dispatch = Dispatch(world, home, workers, settings.placement == "dynamic")
         self.delta = new_vector(d)
         self.held: Held = {}
@@ -229,7 +229,7 @@ class ServerLink:
 
     def gather_left(self, run: int) -> dict[str, NDArray[Any]]:
         """What compression has left out of the clients' updates: `clients` (c,) int64 and `left` (c, d) float32."""
-        left = dict(self.packing.left(run))
+        left = dict(self.encoder.residuals(run))
         for rank in self.remote:
             self._order(rank, Order(Kind.GIVE_LEFT, run, theta_copies=0))
             clients = self._hear(rank, Tag.LEFT, np.empty(0, np.int64))
@@ -246,7 +246,7 @@ class ServerLink:
     def give_left(self, run: int, state: dict[str, NDArray[Any]]) -> None:
         """Give back what `gather_left` returned, to the ranks that are the clients' homes now."""
         rows = dict(zip(state["clients"].tolist(), state["left"], strict=True))
-        self.packing.left(run).update({i: row.copy() for i, row in rows.items() if self.home[i] == SERVER})
+        self.encoder.residuals(run).update({i: row.copy() for i, row in rows.items() if self.home[i] == SERVER})
         for rank in self.remote:
             clients = np.array([i for i in rows if self.home[i] == rank], np.int64)
             self._order(rank, Order(Kind.TAKE_LEFT, run, theta_copies=0, clients=clients, omega=np.zeros(len(clients))))
@@ -317,7 +317,7 @@ class ServerLink:
                 self.world.attend()
 
             training = self.host.train(client, self.round.t, delta, meanwhile)
-        sent_norm = self.packing.pack(delta, training.norm, (self.run, self.seed, self.round.t, client))
+        sent_norm = self.encoder.encode(delta, training.norm, (self.run, self.seed, self.round.t, client))
         now = self.world.now()
         numbers = training.loss, training.norm, sent_norm, training.seconds
         self.round.arrivals.append(Arrival(client, SERVER, *numbers, now, now))

@@ -146,14 +146,14 @@ class WorkerLink:
 
     def give_left(self, order: Order) -> None:
         """Send what compression has left out of this rank's clients' updates: who they are, then one message each."""
-        left = self.outbox.packing.left(order.run)
+        left = self.outbox.encoder.residuals(order.run)
         clients = np.array(sorted(left), np.int64)
         for message in (clients, *(left[i] for i in clients.tolist())):
             self.world.wait_for(self.world.comm.Isend(message, SERVER, Tag.LEFT), flowing=True)
 
     def take_left(self, order: Order) -> None:
         """Have it back, of these clients."""
-        left = self.outbox.packing.left(order.run)
+        left = self.outbox.encoder.residuals(order.run)
         left.clear()
         for i in order.clients.tolist():
             left[i] = np.empty(len(self.theta), np.float32)

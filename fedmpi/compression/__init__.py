@@ -1,6 +1,6 @@
 """What a client does to its update before it uploads it, and what the server makes of it: C(Δ_i) in exact bytes.
 
-A codec turns Δ (d,) float32 into a payload of `size` bytes, the same for every update, and back. Decoding a payload
+A codec turns Δ (d,) float32 into a payload of `nbytes` bytes, the same for every update, and back. Decoding a payload
 gives the same bits wherever it is done, and rounding at random draws from the stream (run.seed, "rounding", t, i): the
 server may add what it decodes, or a rank what it would have sent.
 
@@ -15,6 +15,6 @@ above 2¹²⁷ may round to an infinity; the norm of what is added tells either 
 """
 
 from fedmpi.compression.codecs import Codec, make_codec
-from fedmpi.compression.upload import Compressor
+from fedmpi.compression.upload import UploadEncoder
 
-__all__ = ["Codec", "Compressor", "make_codec"]
+__all__ = ["Codec", "UploadEncoder", "make_codec"]

@@ -23,14 +23,14 @@ CHUNK = 1024
 
 
 class Codec(Protocol):
-    """A way to write an update of d entries in `size` bytes."""
+    """A way to write an update of d entries in `nbytes` bytes."""
 
-    size: int
+    nbytes: int
     # Whether what one upload leaves out must be kept for the client's next: a biased codec does not converge else.
     feedback: bool
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
-        """Write delta, (d,) float32, into payload, (size,) uint8."""
+        """Write delta, (d,) float32, into payload, (nbytes,) uint8."""
 
     def decode(self, payload: Payload, out: Vector) -> None:
         """Write into out, (d,) float32, what the payload says."""
@@ -61,7 +61,7 @@ class Float16:
     feedback = False
 
     def __init__(self, d: int) -> None:
-        self.size = 2 * d + 4
+        self.nbytes = 2 * d + 4
         self._scaled = np.empty(BLOCK, np.float32)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
@@ -92,7 +92,7 @@ class BFloat16:
     NAN = 0x7FC0
 
     def __init__(self, d: int) -> None:
-        self.size = 2 * d
+        self.nbytes = 2 * d
         self._odd = np.empty(BLOCK, np.uint32)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
@@ -129,7 +129,7 @@ class Int8:
 
     def __init__(self, d: int) -> None:
         self.chunks = -(-d // CHUNK)
-        self.size = d + 4 * self.chunks
+        self.nbytes = d + 4 * self.chunks
         self._y, self._floor, self._random = np.empty((3, BLOCK // CHUNK, CHUNK), np.float32)
         self._q = np.empty((BLOCK // CHUNK, CHUNK), np.int8)
 
@@ -178,7 +178,7 @@ class TopK:
     def __init__(self, d: int, share: float) -> None:
         # In decimals, as the share is written: 7 of 100 entries at 0.07, where floats would say 8.
         self.k = math.ceil(Fraction(str(share)) * d)
-        self.size = 8 * self.k
+        self.nbytes = 8 * self.k
         self._sizes, self._sorted = np.empty((2, d), np.float32)
         self._kept = np.empty(d, np.bool_)
 

@@ -259,7 +259,7 @@ class Job:
             record.write_theta(run.theta, run.t)
             if status == DONE and not run.remembers():
                 remove_checkpoint(record.path)
-            elif np.isfinite(run.theta).all() and (status == DONE or not self.link.packing.feedback):
+            elif np.isfinite(run.theta).all() and (status == DONE or not self.link.encoder.keeps_residuals):
                 run.checkpoint(memory_of(run.scheme))
         record.close(status, sentence)
 

@@ -18,7 +18,7 @@ from fedmpi.comm.messages import Order
 from fedmpi.comm.round import CLIENT, ROW, SENT_NORM, Add, Round, Row, new_vector, read_row, write_row
 from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.world import World
-from fedmpi.compression.upload import Packing
+from fedmpi.compression.upload import UploadEncoder
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
@@ -34,13 +34,13 @@ class Parcel:
     MPI is handed float64: a message may have at most 2³¹ numbers, which is 16 GiB.
     """
 
-    def __init__(self, packing: Packing) -> None:
-        words = -(-packing.size // 8)
+    def __init__(self, encoder: UploadEncoder) -> None:
+        words = -(-encoder.nbytes // 8)
         self.message: NDArray[np.float64] = torch.zeros(words + ROW, dtype=torch.float64).numpy()
         self.row = self.message[words:]
-        self.payload = self.message.view(np.uint8)[: packing.size]
+        self.payload = self.message.view(np.uint8)[: encoder.nbytes]
         # Without a codec the payload is the update itself.
-        self.delta = None if packing.codec else self.payload.view(np.float32)
+        self.delta = None if encoder.codec else self.payload.view(np.float32)
 
     def write(self, row: Row) -> None:
         self.row[:] = row
@@ -49,12 +49,12 @@ class Parcel:
 class DeviceParcel:
     """The same in a device's memory, from which MPI takes it; for updates without a codec."""
 
-    def __init__(self, packing: Packing, device: torch.device) -> None:
-        words = -(-packing.size // 8)
+    def __init__(self, encoder: UploadEncoder, device: torch.device) -> None:
+        words = -(-encoder.nbytes // 8)
         self.message = torch.zeros(words + ROW, dtype=torch.float64, device=device)
         self.row = self.message[words:]
         self.payload = np.empty(0, np.uint8)
-        self.delta = self.message.view(torch.float32)[: packing.size // 4]
+        self.delta = self.message.view(torch.float32)[: encoder.nbytes // 4]
 
     def write(self, row: Row) -> None:
         self.row.copy_(torch.tensor(row, dtype=torch.float64))
@@ -67,11 +67,11 @@ class PerClientInbox:
 
     rows_in_reports = False
 
-    def __init__(self, world: World, d: int, workers: int, packing: Packing, clocks: ClockMap) -> None:
-        self.world, self.packing, self.clocks = world, packing, clocks
-        self.room = max(2, min(2 * workers, PARCEL_BYTES // packing.size))
+    def __init__(self, world: World, d: int, workers: int, encoder: UploadEncoder, clocks: ClockMap) -> None:
+        self.world, self.encoder, self.clocks = world, encoder, clocks
+        self.room = max(2, min(2 * workers, PARCEL_BYTES // encoder.nbytes))
         self.free: list[Parcel] = []
-        self.decoded = new_vector(d if packing.codec else 0)
+        self.decoded = new_vector(d if encoder.codec else 0)
         self.status = MPI.Status()
         self.flying: list[tuple[MPI.Request, int, Parcel]] = []
         self.landed: list[tuple[Row, int, float]] = []
@@ -109,7 +109,7 @@ class PerClientInbox:
         flown = [read_row(row, rank, self.clocks, at) for row, rank, at in self.landed]
         seen.arrivals += flown
         seen.up = [(arrival.post_time, arrival.arrive_time) for arrival in flown]
-        seen.up_bytes += len(flown) * self.packing.size
+        seen.up_bytes += len(flown) * self.encoder.nbytes
         seen.control_bytes += len(flown) * 8 * ROW
 
     def _receive(self) -> bool:
@@ -119,13 +119,13 @@ class PerClientInbox:
             message = self.world.comm.Improbe(MPI.ANY_SOURCE, Tag.UPDATE, self.status)
             if message is None:
                 break
-            parcel = self.free.pop() if self.free else Parcel(self.packing)
+            parcel = self.free.pop() if self.free else Parcel(self.encoder)
             self.flying.append((message.Irecv(parcel.message), self.status.source, parcel))
         return len(self.flying) > seen
 
     def _unpack(self, parcel: Parcel) -> NDArray[np.float32]:
-        if self.packing.codec:
-            self.packing.codec.decode(parcel.payload, self.decoded)
+        if self.encoder.codec:
+            self.encoder.codec.decode(parcel.payload, self.decoded)
         return self.decoded if parcel.delta is None else parcel.delta
 
 
@@ -133,12 +133,12 @@ class PerClientOutbox:
     """A worker's end: two parcels, so that one update can be on its way while the next is computed."""
 
     def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
-        self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
+        self.world, self.overlap, self.encoder = world, settings.overlap, UploadEncoder(settings, d)
         self.parcels: list[Parcel | DeviceParcel] = [
-            DeviceParcel(self.packing, device) if device else Parcel(self.packing) for _ in range(WORKER_PARCELS)
+            DeviceParcel(self.encoder, device) if device else Parcel(self.encoder) for _ in range(WORKER_PARCELS)
         ]
         self.sent = [MPI.REQUEST_NULL] * WORKER_PARCELS
-        self.uncompressed = new_vector(d if self.packing.codec else 0)
+        self.uncompressed = new_vector(d if self.encoder.codec else 0)
         self.current = 0
 
     def begin(self, order: Order) -> None:
@@ -153,8 +153,8 @@ class PerClientOutbox:
         order, parcel = self.order, self.parcels[self.current]
         key = order.run, order.seed, order.t, training.client
         sent_norm = training.norm
-        if self.packing.codec:
-            sent_norm = self.packing.pack(self.uncompressed, training.norm, key, parcel.payload)
+        if self.encoder.codec:
+            sent_norm = self.encoder.encode(self.uncompressed, training.norm, key, parcel.payload)
         parcel.write(write_row(training, sent_norm, self.world.now()))
         self.sent[self.current] = self.world.comm.Isend(parcel.message, SERVER, Tag.UPDATE)
         if not self.overlap:

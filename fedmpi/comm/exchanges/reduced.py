@@ -15,7 +15,7 @@ from fedmpi.comm.messages import Order
 from fedmpi.comm.round import ROW, Add, Round, Row, new_vector, read_row, write_row
 from fedmpi.comm.tree import Adder
 from fedmpi.comm.world import World
-from fedmpi.compression.upload import Packing
+from fedmpi.compression.upload import UploadEncoder
 from fedmpi.config import Comm
 from fedmpi.server import ExactSum
 
@@ -55,7 +55,7 @@ class ReducedOutbox:
     """A worker's end: one slot, added to this rank's sum as soon as it is computed."""
 
     def __init__(self, world: World, d: int, settings: Comm) -> None:
-        self.world, self.packing = world, Packing(settings, d)
+        self.world, self.encoder = world, UploadEncoder(settings, d)
         self.sum, self.adder = ExactSum(d), Adder(world, d)
         self.delta = new_vector(d)
         self.trained: list[Row] = []
@@ -71,7 +71,7 @@ class ReducedOutbox:
     def deliver(self, training: Training, omega: float) -> None:
         order = self.order
         key = order.run, order.seed, order.t, training.client
-        sent_norm = self.packing.pack(self.delta, training.norm, key)
+        sent_norm = self.encoder.encode(self.delta, training.norm, key)
         self.trained.append(write_row(training, sent_norm, self.world.now()))
         # What does not pass here does not pass on the server either, which decides by the same norm.
         if self.sum.admits(omega, sent_norm):

@@ -46,7 +46,7 @@ def measure(out: Path, largest: int) -> None:
 
     from fedmpi.comm.bandwidth import first_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.job.noop_rounds import rehearse
+    from fedmpi.job.noop_rounds import measure_rounds
     from fedmpi.scale import Job
 
     world, found = connect(), []
@@ -55,7 +55,7 @@ def measure(out: Path, largest: int) -> None:
             cases = [(b, m, exchange) for b in SIZES if b <= largest for m in CLIENTS for exchange in EXCHANGES]
             for b, m, exchange in cases if part else ():
                 job = Job(W, m, b, exchange, ranks_per_node=world.size)
-                seconds = rehearse(part, job, ROUNDS, SECONDS_PER_JOB[b])
+                seconds = measure_rounds(part, job, ROUNDS, SECONDS_PER_JOB[b])
                 found.append({"W": W, "m": m, "b": b, "exchange": exchange})
                 if world.is_server:
                     found[-1] |= {"seconds": float(np.median(seconds)), "rounds": len(seconds)}

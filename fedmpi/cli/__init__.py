@@ -95,7 +95,7 @@ def end(code: int) -> None:
     """End the process; without the usual ceremony if HDF5 would crash in it, over a file that it could not write, or
     MPI could hang in it, waiting for ranks that were lost."""
     writer, world = (sys.modules.get(f"fedmpi.{name}") for name in ("record.writer", "comm.world"))
-    if (writer and writer.UNCLOSED) or (world and world.LOST):
+    if (writer and writer.UNCLOSED) or (world and world.LOST_RANKS):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

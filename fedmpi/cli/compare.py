@@ -38,14 +38,14 @@ def compare(
 
     world = connect()
     grid = {"sweep.schemes": [name.strip() for name in schemes.split(",") if name.strip()], "sweep.seeds": seeds}
-    config = Config.from_toml(world.first(lambda: load(source, overrides).replace(grid).to_toml()))
+    config = world.from_server(lambda: load(source, overrides).replace(grid), Config.to_toml, Config.from_toml)
     from fedmpi.job.sweep import cells, missing, pick, run_cell
     from fedmpi.record import refuse_existing
 
     work = cells(config, Path(output))
     paths = [path for cell in work for path in cell.paths]
 
-    def check_outputs() -> str:
+    def check_outputs() -> list[tuple[int, list[int]]]:
         for path in paths:
             if force:
                 path.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def compare(
                 refuse_existing(path, force)
         return missing(work)
 
-    left = pick(work, world.first(check_outputs))
+    left = pick(work, world.from_server(check_outputs))
     with Progress(config.run.T * len(paths), not world.is_server, len(paths)) as progress:
         for cell in left:
             run_cell(cell, world, debug=debug, on_round=progress.update)

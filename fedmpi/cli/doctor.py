@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from fedmpi.comm.bandwidth import Line
     from fedmpi.comm.clocks import Offsets
-    from fedmpi.comm.hardware import Seat
+    from fedmpi.comm.hardware import RankHardware
     from fedmpi.comm.world import World
     from fedmpi.scale import Machine
     from fedmpi.scale.fit import Measured
@@ -32,7 +32,7 @@ class Findings:
     library: str
     cuda_aware: bool | None
     threads: int
-    seats: list[Seat]
+    seats: list[RankHardware]
     auto: list[str]
     offsets: Offsets
     lines: list[Line]
@@ -66,7 +66,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     """
     from fedmpi.comm.bandwidth import SIZES, message_overhead, probe_lines
     from fedmpi.comm.clocks import measure
-    from fedmpi.comm.hardware import choose, complaints, seats
+    from fedmpi.comm.hardware import choose_devices, gather_hardware, slowdowns
     from fedmpi.comm.world import connect, cuda_aware, library_version
     from fedmpi.errors import ConfigError
     from fedmpi.models.device import visible_devices
@@ -74,7 +74,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     if threads < 1:
         raise ConfigError(f"--threads {threads}: must be at least 1")
     world = connect()
-    taken = seats(world, visible_devices())
+    taken = gather_hardware(world, visible_devices())
     offsets = measure(world)
     sizes = [size for size in SIZES if size <= max(8.0, max_size * 2**20)]
     lines = probe_lines(world, sizes)
@@ -82,8 +82,8 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     rounds = rehearsed(world, taken, max_size) if file else []
     if offsets is None:
         return
-    auto = choose(taken, world.workers(hosts_clients=False))
-    libraries, wrong = (library_version(), cuda_aware()), complaints(taken, threads)
+    auto = choose_devices(taken, world.workers(hosts_clients=False))
+    libraries, wrong = (library_version(), cuda_aware()), slowdowns(taken, threads)
     findings = Findings(*libraries, threads, taken, auto, offsets, lines, wrong)
     click.echo("\n".join(report(findings)))
     if file:
@@ -91,16 +91,16 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
         file.write_text(json.dumps(as_dict(findings, account), indent=1) + "\n")
 
 
-def rehearsed(world: World, taken: list[Seat], max_size: float) -> list[Measured]:
+def rehearsed(world: World, taken: list[RankHardware], max_size: float) -> list[Measured]:
     """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
-    from fedmpi.job.noop_rounds import rehearse_all
+    from fedmpi.job.noop_rounds import measure_machine
 
     if world.is_server and world.size > 1:
         click.echo("Measuring rounds in which nobody trains; this takes a few minutes.", err=True)
-    return rehearse_all(world, taken, max_size * 2**20)
+    return measure_machine(world, taken, max_size * 2**20)
 
 
-def settle(taken: list[Seat], lines: list[Line], overhead: float, rounds: list[Measured]) -> Account:
+def settle(taken: list[RankHardware], lines: list[Line], overhead: float, rounds: list[Measured]) -> Account:
     """The machine that these measurements describe. What none of them shows is as in a typical cluster."""
     from fedmpi.comm.bandwidth import ARITHMETIC, arithmetic
     from fedmpi.job.noop_rounds import SMALL
@@ -152,12 +152,12 @@ def rank_rows(findings: Findings) -> list[list[str]]:
         role = "server, worker" if alone else "worker" if seat.rank else "server"
         offset, error = findings.offsets.offset[seat.rank], findings.offsets.error[seat.rank]
         clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if seat.rank else ["", ""]
-        devices = seat.masked(", ".join(seat.devices) or "cpu"), findings.auto[seat.rank] or "none"
+        devices = seat.with_mask(", ".join(seat.devices) or "cpu"), findings.auto[seat.rank] or "none"
         rows.append([str(seat.rank), seat.host, role, cores(seat), *devices, *clock])
     return rows
 
 
-def cores(seat: Seat) -> str:
+def cores(seat: RankHardware) -> str:
     """The cores a rank may use, such as '0-3 of 8'."""
     runs: list[list[int]] = []
     for core in seat.cores:

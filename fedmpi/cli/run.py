@@ -48,24 +48,32 @@ def run(
     world = connect()
     if resume and force:
         raise ConfigError("--resume goes on with a record, --force replaces it: choose one")
-    config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    config = world.from_server(lambda: load(source, overrides), Config.to_toml, Config.from_toml)
     path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
 
-    def is_over() -> str:
+    def is_over() -> bool:
         past = find_past(path, config) if resume else None
-        return "yes" if past and past.reaches(config) else ""
+        return past is not None and past.reaches(config)
 
-    if world.first(is_over):
+    if world.from_server(is_over):
         if world.is_server:
             click.echo(f"{path} is done: all {config.run.T} rounds; -s run.T=… extends it")
         return
     # Torch takes seconds to import: a mistake in the settings is answered before.
-    from fedmpi.job.server_loop import run as run_federation
+    from fedmpi.job.start import run_job
 
     with Progress(config.run.T, quiet=not world.is_server) as progress:
         timeline = path.with_suffix(".trace.json") if profile else None
-        how = {"force": force, "resume": resume, "debug": debug}
-        run_federation(config, path, **how, on_round=progress.update, world=world, profile=timeline)
+        run_job(
+            [config],
+            [path],
+            world,
+            force=force,
+            resume=resume,
+            debug=debug,
+            on_round=progress.update,
+            profile=timeline,
+        )
     if world.is_server:
         click.echo(f"record: {path}")
         if timeline:

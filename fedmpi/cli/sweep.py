@@ -26,13 +26,13 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
     from fedmpi.config import Config
 
     world = connect()
-    config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    config = world.from_server(lambda: load(source, overrides), Config.to_toml, Config.from_toml)
     from fedmpi.job import sweep as sweeps
 
     folder = Path(output or config.run.name)
-    world.first(lambda: str(len(sweeps.shard(sweeps.cells(config, folder), shard))))  # one error, not one per rank
+    world.from_server(lambda: len(sweeps.shard(sweeps.cells(config, folder), shard)))  # one error, not one per rank
     grid = sweeps.shard(sweeps.cells(config, folder), shard)
-    left = sweeps.pick(grid, world.first(lambda: sweeps.missing(grid)))
+    left = sweeps.pick(grid, world.from_server(lambda: sweeps.missing(grid)))
     if world.is_server:
         runs, todo = (sum(len(cell.configs) for cell in part) for part in (grid, left))
         click.echo(f"{runs} runs, {runs - todo} of them finished")

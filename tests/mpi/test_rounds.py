@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,23 @@ import pytest
 from mpi4py import MPI
 
 from fedmpi import Config, open_record, run
-from fedmpi.client import Host, Training
+from fedmpi.client import LocalClients, Training
+from fedmpi.comm.messages import ASSIGNMENT, COMMAND, REPORT, UPDATE_INFO
 from fedmpi.comm.timeline import PHASES
 from fedmpi.comm.world import World, connect
 from fedmpi.data import Dataset
-from fedmpi.job.prepare import Cast
-from fedmpi.job.server_loop import together
+from fedmpi.job.prepare import Components
+from fedmpi.job.start import run_job
 from tests.support.ranks import COMM, fail_together
 
 pytestmark = pytest.mark.mpi
+
+
+def control_bytes(workers: int, called: int, assigned: int, updates: int) -> int:
+    """Of one round: a command and a report per worker, client and ω of each called client, assignments, and what goes
+    with each update."""
+    fixed = COMMAND.itemsize + REPORT.itemsize
+    return workers * fixed + ASSIGNMENT.itemsize * (called + assigned) + UPDATE_INFO.itemsize * updates
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
@@ -36,8 +43,7 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
                 "up_bytes_logical": 5 * theta,
                 "down_bytes_wire": workers * theta,
                 "up_bytes_wire": up_wire,
-                # orders: 8 + 2N numbers; reports: 5 numbers; rows: 6 numbers per update; 8 bytes each
-                "control_bytes_wire": 8 * (workers * (8 + 5) + 5 * (2 + 6)) if workers else 0,
+                "control_bytes_wire": control_bytes(workers, called=5, assigned=0, updates=5) if workers else 0,
             }
             found = {name: set(rounds[name].tolist()) for name in expected}
             assert found == {name: {value} for name, value in expected.items()}
@@ -65,17 +71,17 @@ def test_every_client_trains_at_its_home(shared_path: Path) -> None:
             assert (cohorts["arrive_time"] >= cohorts["post_time"]).all()
 
 
-class OneSlowClient(Host):
+class OneSlowClient(LocalClients):
     """Client 0 takes its time: until it is done, all the others could be trained."""
 
     def train(self, i: int, t: int, delta: np.ndarray, between_steps: object = None) -> Training:
         trained = super().train(i, t, delta)
         time.sleep(0.5 if i == 0 else 0.001)
-        return replace(trained, seconds=0.5 if i == 0 else 0.001)
+        return trained._replace(compute_time=0.5 if i == 0 else 0.001)
 
 
-class SlowCast(Cast):
-    def host(self, config: Config, dataset: Dataset) -> Host:
+class SlowComponents(Components):
+    def clients(self, config: Config, dataset: Dataset) -> LocalClients:
         return OneSlowClient(config, dataset)
 
 
@@ -84,7 +90,7 @@ class SlowCast(Cast):
 def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared_path: Path, exchange: str) -> None:
     where = {"comm.placement": "dynamic", "comm.exchange": exchange}
     config = Config.load("quadratic", {"run.T": 2, "sampling.scheme": "full", **where})
-    together([config], [shared_path / "run.h5"], connect(), cast=SlowCast())
+    run_job([config], [shared_path / "run.h5"], connect(), components=SlowComponents())
     with fail_together():
         if COMM.rank == 0:
             record = open_record(shared_path / "run.h5")
@@ -92,10 +98,9 @@ def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared
                 slow = rows["rank"][rows["client"] == 0]
                 assert rows["client"].tolist() == list(range(20))
                 assert (rows["rank"] == slow).sum() == 1
-            # orders: 8 + 2 for the first client; a grant of 2 for each of the others, and a last one to each worker
+            # One client each to start with, an assignment for each of the others, and a last, empty one to each worker.
             workers = COMM.size - 1
-            granted = 2 * (20 - workers) + 2 * workers
-            expected = 8 * (workers * (8 + 2 + 5) + granted + 20 * 6)
+            expected = control_bytes(workers, called=workers, assigned=20, updates=20)
             assert (record.rounds["control_bytes_wire"] == expected).all()
 
 
@@ -231,14 +236,14 @@ def test_a_slow_worker_is_waited_for_and_its_update_is_not_called_slow(
     shared_path: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last rank sleeps 0.2 s in each client's training: that is wait and skew, not up."""
-    original = Host.train
+    original = LocalClients.train
 
-    def slow(self: Host, *arguments: object, **options: object) -> Training:
+    def slow(self: LocalClients, *arguments: object, **options: object) -> Training:
         time.sleep(0.2 if COMM.rank == COMM.size - 1 else 0.0)
         training = original(self, *arguments, **options)
-        return replace(training, seconds=training.seconds + 0.2) if COMM.rank == COMM.size - 1 else training
+        return training._replace(compute_time=training.compute_time + 0.2) if COMM.rank == COMM.size - 1 else training
 
-    monkeypatch.setattr(Host, "train", slow)
+    monkeypatch.setattr(LocalClients, "train", slow)
     settings = {"run.T": 3, "data.n": 6, "sampling.scheme": "full", "comm.exchange": exchange, "eval.every": 0}
     run(Config.load("quadratic", settings), shared_path / "slow.h5")
     with fail_together():

@@ -14,7 +14,7 @@ import fedmpi
 ROOT = Path(fedmpi.__file__).parent
 # A layer may import from its own and from those below it.
 LAYERS = [
-    {"errors", "config", "rng", "native", ""},
+    {"errors", "config", "rng", "native", "plugin", ""},
     {"data", "models"},
     {"sampling", "client", "server", "theory", "network", "compression", "scale"},
     {"comm", "record"},

@@ -186,8 +186,8 @@ def test_classes_that_cannot_be_used(own: str) -> None:
             "no_such_module_here:X",
             r"sampling\.scheme = 'no_such_module_here:X': no module 'no_such_module_here'",
         ),
-        (f"{own}:Missing", "has no class 'Missing' with a draw method"),
-        (f"{own}:NoDraw", "has no class 'NoDraw' with a draw method"),
+        (f"{own}:Missing", f"module {own} has no 'Missing'"),
+        (f"{own}:NoDraw", "must name a class with a draw method"),
         (f"{own}:NoM", r"__init__ must take \(p, m"),
         (":X", "cannot be imported"),
     ]:

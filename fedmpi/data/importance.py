@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedmpi.config import Config
 from fedmpi.data.partition import dirichlet
+from fedmpi.data.registry import load_dataset
 from fedmpi.data.sources.archive import read_file
 from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
@@ -41,6 +42,12 @@ def importances(config: Config, n_samples: NDArray[np.int64]) -> Floats:
         f"sampling.importance = '{given}': must be 'ratio', 'uniform', 'dirichlet:ALPHA', 'heavy:P', 'file:PATH'"
         f" or a list of {n} numbers"
     )
+
+
+def importances_of(config: Config) -> tuple[Floats, NDArray[np.int64] | None]:
+    """(p, sizes) of a configuration; sizes are n_i where p = n_i/M exactly, else None."""
+    n_samples = load_dataset(config).n_samples
+    return importances(config, n_samples), n_samples if config.sampling.importance == "ratio" else None
 
 
 def as_given(numbers: Floats, n: int) -> Floats:

@@ -110,6 +110,14 @@ class Partition:
                 )
 
 
+def check_natural(data: Data) -> None:
+    """Raise a ConfigError if generated data, which is made client by client, is to be partitioned."""
+    if data.partition != "natural":
+        raise ConfigError(
+            f"data.partition = '{data.partition}': '{data.name}' is generated client by client ('natural')"
+        )
+
+
 def paper_sizes(n: int) -> Ints:
     """n_i of the paper's CIFAR-10 clients, in the same proportions for any n: (n,) int64."""
     return PAPER_SIZES[np.arange(n) * len(PAPER_SIZES) // n].astype(np.int64)

@@ -131,10 +131,11 @@ def pieces_by_label(labels: Ints) -> dict[int, Ints]:
 
 
 def dirichlet(rng: Generator, alpha: float, size: int) -> NDArray[np.float64]:
-    """One draw of a symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α underflows."""
+    """One draw of the symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α is too small for numpy."""
     drawn = rng.dirichlet(np.full(size, alpha))
     if not abs(drawn.sum() - 1) < 1e-6:
-        drawn = np.eye(size)[rng.integers(size)]
+        drawn = np.zeros(size)
+        drawn[rng.integers(size)] = 1.0
     return drawn
 
 

@@ -93,7 +93,7 @@ def theory(
     else:
         click.echo("\n".join(report(p, m, problem, table, advice)))
     if picture is not None:
-        from fedmpi.theory.plot import plot_region
+        from fedmpi.report.figures.corollary import plot_region
 
         plot_region(p.size, picture)
         click.echo(f"Wrote {picture}.", err=True)

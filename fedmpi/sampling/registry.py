@@ -10,12 +10,12 @@ from fedmpi.errors import ConfigError
 from fedmpi.plugin import find
 from fedmpi.sampling.biased import FedAvg, PowerOfChoice
 from fedmpi.sampling.clustered import Clustered
+from fedmpi.sampling.clustered_similarity import ClusteredSimilarity
 from fedmpi.sampling.md import MD
 from fedmpi.sampling.optimal import Optimal, OptimalApprox
 from fedmpi.sampling.own import OwnScheme
 from fedmpi.sampling.poisson import Poisson
 from fedmpi.sampling.scheme import Scheme
-from fedmpi.sampling.similarity import ClusteredSimilarity
 from fedmpi.sampling.uniform import Binomial, Full, Uniform
 
 _BEFORE_TRAINING: tuple[type[Scheme], ...] = (

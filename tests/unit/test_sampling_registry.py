@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from fedmpi.cli.schemes import schemes
 from fedmpi.errors import ConfigError
 from fedmpi.sampling import SCHEMES, Cohort, make_scheme
 
@@ -120,6 +122,12 @@ class NoM:
     def draw(self, rng):
         return None
 '''
+
+
+def test_the_command_lists_every_scheme_with_its_summary() -> None:
+    listed = CliRunner().invoke(schemes, [], catch_exceptions=False).output.split("\n\n")[0].splitlines()
+    assert [line.split(maxsplit=1) for line in listed] == [[name, cls.summary] for name, cls in SCHEMES.items()]
+    assert sum(line.lower().count("biased") for line in listed) == sum(cls.biased for cls in SCHEMES.values())
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from fedmpi.compression.codecs import Payload, Vector, largest, make_codec
+from fedmpi.compression.codecs import Payload, Vector, largest
+from fedmpi.compression.registry import make_codec
 from fedmpi.config import Comm
 from fedmpi.rng import stream
 

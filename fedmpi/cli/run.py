@@ -43,7 +43,7 @@ def run(
     from fedmpi.comm.world import connect
     from fedmpi.config import Config
     from fedmpi.errors import ConfigError
-    from fedmpi.record import find_past, is_record
+    from fedmpi.record import find_earlier_run, is_record
 
     world = connect()
     if resume and force:
@@ -52,8 +52,8 @@ def run(
     path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
 
     def is_over() -> str:
-        past = find_past(path, config) if resume else None
-        return "yes" if past and past.reaches(config) else ""
+        past = find_earlier_run(path, config) if resume else None
+        return "yes" if past and past.is_complete(config) else ""
 
     if world.first(is_over):
         if world.is_server:

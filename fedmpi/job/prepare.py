@@ -22,7 +22,15 @@ from fedmpi.models import make_model
 from fedmpi.models.device import AUTO, CPU
 from fedmpi.native import native_available
 from fedmpi.network import VirtualNetwork
-from fedmpi.record import Checkpoint, Lock, Past, RecordWriter, find_past, refuse_existing, remove_checkpoint
+from fedmpi.record import (
+    Checkpoint,
+    EarlierRun,
+    Lock,
+    RecordWriter,
+    find_earlier_run,
+    refuse_existing,
+    remove_checkpoint,
+)
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 
 
@@ -89,12 +97,12 @@ class Plan:
                         return Earlier(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
         return None
 
-    def past(self, path: Path, config: Config) -> Past | None:
+    def past(self, path: Path, config: Config) -> EarlierRun | None:
         """What there is to go on with at `path`."""
         if not self.resume:
             return None
         try:
-            return find_past(path, config)
+            return find_earlier_run(path, config)
         except FedmpiError:
             if self.force:
                 return None
@@ -190,7 +198,7 @@ def padded(texts: list[str], size: int) -> list[bytes]:
     return [text.encode() for text in texts] + [b""] * (size - len(texts))
 
 
-def starting_point(past: Past | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
+def starting_point(past: EarlierRun | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
     """The checkpoint to go on from, if it has all that this run remembers; without one it starts from θ⁰."""
     found = past.checkpoint if past else None
     if found is None or len(found.theta) != d or set(found.scheme) != set(scheme.state()):

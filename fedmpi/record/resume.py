@@ -30,7 +30,7 @@ CHANGEABLE = {
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierRun:
     """The open record of an earlier job, and the checkpoint to resume from; None: from the start."""
 
     record: Record
@@ -41,12 +41,12 @@ class Past:
         """The number of ranks that the record has room for."""
         return len(self.record.ranks["host"])
 
-    def reaches(self, config: Config) -> bool:
+    def is_complete(self, config: Config) -> bool:
         """Whether the run has ended with all rounds that `config` asks for."""
         return self.record.status == DONE and self.record.rounds_done == config.run.T
 
 
-def find_past(path: Path, config: Config) -> Past | None:
+def find_earlier_run(path: Path, config: Config) -> EarlierRun | None:
     """The run recorded at `path`, or None if there is no file; a ConfigError if its settings do not fit `config`."""
     if not path.exists():
         return None
@@ -54,7 +54,7 @@ def find_past(path: Path, config: Config) -> Past | None:
     refuse_changes(path, record.config, config)
     if record.rounds_done > config.run.T:
         raise ConfigError(f"run.T = {config.run.T}: {path} has {record.rounds_done} rounds already")
-    return Past(record, read_checkpoint(path) or final_checkpoint(record))
+    return EarlierRun(record, read_checkpoint(path) or final_checkpoint(record))
 
 
 def final_checkpoint(record: Record) -> Checkpoint | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedmpi.comm.timeline import PHASES
 
 FORMAT = "fedmpi-record"
-# Readers open every file with the same major version. New columns and datasets do not change it.
+# Readers open every file with the same major version, and new columns or datasets do not change that version.
 FORMAT_VERSION = "1.0"
 
 RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
@@ -94,7 +94,7 @@ def plain(
     per_client: bool = False,
     **more: Any,
 ) -> Dataset:
-    """A dataset that is no table. more: of its Field."""
+    """A dataset that is no table. more: further arguments of its Field."""
     return Dataset(path, shape, (Field("", dtype, unit, symbol, meaning, **more),), meaning, per_client)
 
 
@@ -109,6 +109,7 @@ def simulated_seconds(name: str, meaning: str) -> Field:
 
 
 def byte_count(name: str, meaning: str, **more: Any) -> Field:
+    """A column of numbers of bytes."""
     return Field(name, "<i8", "B", "", meaning, 0, MAX_BYTES, **more)
 
 
@@ -143,22 +144,28 @@ SCHEMA = (
             Field("sum_omega", "<f8", "1", "Σω_i", "sum of the aggregation weights", essential=True),
             Field("update_norm", "<f8", "1", "‖θᵗ⁺¹−θᵗ‖", "Euclidean norm of the server's step"),
             Field("rejected", "<i8", "clients", "", "updates left out because they were not finite"),
-            byte_count("down_bytes_logical", "θ to each client of S_t, or to each probed client", essential=True),
             byte_count(
-                "up_bytes_logical", "updates of S_t, and 8 bytes per number from each probed client", essential=True
+                "down_bytes_logical",
+                "sent down in a federation: θ to each client of S_t, or to each probed one",
+                essential=True,
+            ),
+            byte_count(
+                "up_bytes_logical",
+                "sent up in a federation: the updates of S_t, and 8 bytes per number of a probed client",
+                essential=True,
             ),
             byte_count("down_bytes_wire", "θ as handed to MPI, counted once per receiving rank", essential=True),
             byte_count("up_bytes_wire", "updates as handed to MPI by the workers", essential=True),
             byte_count("control_bytes_wire", "orders, per-client results and reports as handed to MPI", essential=True),
             *[seconds(f"time_{phase}", PHASE_MEANINGS[phase], essential=True) for phase in PHASES],
             seconds("time_total", "wall time of the round: the sum of its phases", essential=True),
-            seconds("skew", "training time of the slowest rank minus the mean over the ranks that trained"),
+            seconds("skew", "training time of the slowest rank minus the mean over the ranks that host clients"),
             seconds("clock_error", "largest error bound of a worker's clock: post times and phases may be off by it"),
             simulated_seconds("virtual_total", "simulated duration of the round in [network]; NaN without it"),
             simulated_seconds("virtual_down", "of virtual_total: θ travels to virtual_straggler"),
             simulated_seconds("virtual_compute", "of virtual_total: virtual_straggler trains"),
             simulated_seconds(
-                "virtual_up", "of virtual_total: its update travels back, or waits for the server's link"
+                "virtual_up", "of virtual_total: its update waits for the server's link and travels back"
             ),
             Field("virtual_straggler", "<i8", "", "i", "the last client to finish in [network]; −1 without it"),
             Field(

@@ -43,7 +43,7 @@ def run(
     from fedmpi.comm.world import connect
     from fedmpi.config import Config
     from fedmpi.errors import ConfigError
-    from fedmpi.record import find_past, is_record
+    from fedmpi.record import find_earlier_run, is_record
 
     world = connect()
     if resume and force:
@@ -52,8 +52,8 @@ def run(
     path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
 
     def is_over() -> bool:
-        past = find_past(path, config) if resume else None
-        return past is not None and past.reaches(config)
+        earlier = find_earlier_run(path, config) if resume else None
+        return earlier is not None and earlier.is_complete(config)
 
     if world.from_server(is_over):
         if world.is_server:

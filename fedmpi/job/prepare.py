@@ -23,7 +23,15 @@ from fedmpi.models import make_model
 from fedmpi.models.device import AUTO, CPU
 from fedmpi.native import native_available
 from fedmpi.network import VirtualNetwork
-from fedmpi.record import Checkpoint, Lock, Past, RecordWriter, find_past, refuse_existing, remove_checkpoint
+from fedmpi.record import (
+    Checkpoint,
+    EarlierRun,
+    Lock,
+    RecordWriter,
+    find_earlier_run,
+    refuse_existing,
+    remove_checkpoint,
+)
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 
 
@@ -86,17 +94,17 @@ class JobSpec:
         why."""
         for path, config in zip(self.paths, self.configs, strict=True):
             with suppress(FedmpiError):
-                if past := self.past(path, config):
-                    with past.record as record:
+                if earlier := self.earlier_run(path, config):
+                    with earlier.record as record:
                         return EarlierSettings(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
         return None
 
-    def past(self, path: Path, config: Config) -> Past | None:
+    def earlier_run(self, path: Path, config: Config) -> EarlierRun | None:
         """The run at `path` that is to be continued, if there is one."""
         if not self.resume:
             return None
         try:
-            return find_past(path, config)
+            return find_earlier_run(path, config)
         except FedmpiError:
             if self.force:
                 return None
@@ -128,9 +136,9 @@ def prepare(spec: JobSpec, hosts: list[str], devices: list[str], world: World) -
 def open_records(spec: JobSpec, hosts: list[str], devices: list[str], world: World, locks: list[Lock]) -> PreparedJob:
     """Make the parts of every run, and create or take over its record."""
     config, components = spec.configs[0], spec.components
-    pasts = [spec.past(path, each) for path, each in zip(spec.paths, spec.configs, strict=True)]
-    for path, past in zip(spec.paths, pasts, strict=True):
-        if not past:
+    pasts = [spec.earlier_run(path, each) for path, each in zip(spec.paths, spec.configs, strict=True)]
+    for path, earlier in zip(spec.paths, pasts, strict=True):
+        if not earlier:
             refuse_existing(path, spec.force)
     dataset = components.dataset(config)
     workers = world.workers(config.server.hosts_clients)
@@ -151,22 +159,22 @@ def open_records(spec: JobSpec, hosts: list[str], devices: list[str], world: Wor
         **spec.attributes,
     }
     runs = []
-    for number, (each, path, past) in enumerate(zip(spec.configs, spec.paths, pasts, strict=True)):
+    for number, (each, path, earlier) in enumerate(zip(spec.configs, spec.paths, pasts, strict=True)):
         scheme, theta = schemes[number], thetas[number]
-        size = max(len(hosts), past.size if past else 0)
+        size = max(len(hosts), earlier.size if earlier else 0)
         contents = {**common, "/clients/p": scheme.p, "/model/theta": theta}
         contents |= {"/ranks/host": padded(hosts, size), "/ranks/device": padded(devices, size)}
-        record = past.record if past else None
+        record = earlier.record if earlier else None
         sizes = {"n": len(home), "d": len(theta), "size": size}
         network = VirtualNetwork(each.network, len(home)) if each.network.enabled else None
         writer = RecordWriter(path, each, sizes, contents, facts, spec.force, record)
         log = RoundLog(writer, len(hosts), network, record)
-        if past:
-            past.record.close()
+        if earlier:
+            earlier.record.close()
         else:
             remove_checkpoint(path)
-        start = starting_point(past, scheme, len(theta), each)
-        runs.append(RunState(each, scheme, theta, log, locks[number], past is not None, start))
+        start = starting_point(earlier, scheme, len(theta), each)
+        runs.append(RunState(each, scheme, theta, log, locks[number], earlier is not None, start))
     return PreparedJob(dataset, home, runs)
 
 
@@ -193,9 +201,9 @@ def padded(texts: list[str], size: int) -> list[bytes]:
     return [text.encode() for text in texts] + [b""] * (size - len(texts))
 
 
-def starting_point(past: Past | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
+def starting_point(earlier: EarlierRun | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
     """The checkpoint to continue from, if it has all the state that this run needs; without one it starts from θ⁰."""
-    found = past.checkpoint if past else None
+    found = earlier.checkpoint if earlier else None
     if found is None or len(found.theta) != d or set(found.scheme) != set(scheme.state()):
         return None
     return found if config.comm.compression != "topk" or found.left else None

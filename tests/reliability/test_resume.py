@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_is_named(fedmpi_here: Fedmpi, tmp_path: Path) -> N
     checkpoint_path(tmp_path / "a.h5").write_bytes(b"PK\x03\x04 not really")
     done = fedmpi_here("run", "a.h5", "-s", "run.T=9", "--resume")
     assert done.returncode == 2
-    assert "a.h5.checkpoint: not a whole checkpoint" in sentences(done)[0]
+    assert "a.h5.checkpoint: not a complete checkpoint" in sentences(done)[0]
 
 
 @pytest.mark.skipif(not native_installed(), reason="no compiler at installation: there are no loops in C to do without")

@@ -16,7 +16,7 @@ from fedmpi.comm.messages import Order
 from fedmpi.comm.timeline import Interval
 from fedmpi.comm.world import cuda_aware
 from fedmpi.compression.upload import Packing
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 # float64 numbers about one update, sent ahead of it or with a report: client, loss, norm, norm as sent, compute
@@ -142,7 +142,7 @@ def new_vector(d: int) -> NDArray[np.float32]:
     return vector
 
 
-def device_of_messages(device: torch.device, settings: Comm) -> torch.device | None:
+def device_of_messages(device: torch.device, settings: CommSettings) -> torch.device | None:
     """Where MPI takes a worker's messages from, and puts θ: its GPU, if this MPI says that it can and updates travel as
     they are; None: host memory."""
     as_they_are = settings.exchange == "per-client" and settings.compression == "none"

@@ -23,7 +23,7 @@ from fedmpi.comm.timeline import SPAN
 from fedmpi.comm.tree import pass_on
 from fedmpi.comm.world import Rest, World
 from fedmpi.compression.upload import Packing
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
@@ -44,7 +44,7 @@ class ServerLink:
         home: NDArray[np.int32],
         workers: Sequence[int],
         d: int,
-        settings: Comm,
+        settings: CommSettings,
         host: Host | None,
         on_spans: OnSpans | None = None,
     ) -> None:

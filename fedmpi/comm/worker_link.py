@@ -20,7 +20,7 @@ from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.timeline import Doing, Spans
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.world import World
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 
 class WorkerLink:
@@ -30,7 +30,7 @@ class WorkerLink:
         self,
         world: World,
         d: int,
-        settings: Comm,
+        settings: CommSettings,
         spans: Spans | None = None,
         device: torch.device | None = None,
     ) -> None:

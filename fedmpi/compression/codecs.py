@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 Vector = NDArray[np.float32]
 Payload = NDArray[np.uint8]
@@ -36,7 +36,7 @@ class Codec(Protocol):
         """Write into out, (d,) float32, what the payload says."""
 
 
-def make_codec(comm: Comm, d: int) -> Codec | None:
+def make_codec(comm: CommSettings, d: int) -> Codec | None:
     """The codec of `comm.compression` for d entries; None where the update travels as it is."""
     if comm.compression == "none":
         return None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.compression.codecs import Codec, Payload, Vector, largest, make_codec
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.rng import stream
 
 
@@ -47,7 +47,7 @@ class Compressor:
 class Packing:
     """The clients' end of `comm.compression` on one rank, for all runs of a job. `size`: bytes of an update."""
 
-    def __init__(self, settings: Comm, d: int) -> None:
+    def __init__(self, settings: CommSettings, d: int) -> None:
         self.codec = make_codec(settings, d)
         self.size = self.codec.size if self.codec else 4 * d
         # Whether something of an update is left for the client's next one: state that a checkpoint must keep.

@@ -34,7 +34,7 @@ def key(
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSettings:
     name: str = key(
         "run", "name of the run, shown in reports and used for the default output file", pattern=r"\w[\w.-]{0,99}"
     )
@@ -51,7 +51,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSettings:
     name: str = key(
         "quadratic",
         "federated dataset; `fedmpi data list` says how to get those that are not generated",
@@ -84,7 +84,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSettings:
     name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm", "cnn"))
     embedding: int = key(8, "width of the character embedding, for `lstm`", least=1, most=10**5)
     hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1, most=10**5)
@@ -93,7 +93,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientSettings:
     K: int = key(10, "local SGD steps per round", unit="steps", least=1, most=10**7)
     B: int = key(64, "batch size; a client with fewer samples uses all of them", unit="samples", least=1)
     eta_l: float = key(0.1, "local learning rate η_l", above=0)
@@ -113,7 +113,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerSettings:
     eta_g: float = key(1.0, "server learning rate η_g", above=0)
     hosts_clients: bool = key(False, "let rank 0 train clients too when there are other ranks")
     on_nonfinite: str = key(
@@ -122,7 +122,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingSettings:
     scheme: str = key("md", "sampling scheme (see `fedmpi schemes`), or `package.module:Class` of your own")
     m: int = key(
         10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1, most=10**7
@@ -145,7 +145,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Comm:
+class CommSettings:
     exchange: str = key(
         "per-client",
         "how updates come back: each Δ_i as its own message, or one Reduce of ω_i Δ_i per round",
@@ -181,7 +181,7 @@ class Comm:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkSettings:
     enabled: bool = key(False, "say in the record how long each round would take in a federation with these links")
     latency: float = key(0.05, "one way, client to server: median over clients", unit="s", least=0)
     down: float = key(20e6, "bandwidth of a client's downlink: median over clients", unit="bit/s", above=0)
@@ -202,19 +202,19 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Eval:
+class EvalSettings:
     every: int = key(1, "evaluate θᵗ every so many rounds, and at the end; 0 = never", unit="rounds", least=0)
     max_samples: int = key(0, "most samples per client in an evaluation; 0 = all", unit="samples", least=0)
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordSettings:
     theta_every: int = key(0, "keep θᵗ in /model/history every so many rounds; 0 = never", unit="rounds", least=0)
     per_client: bool = key(False, "also keep every client's loss and accuracy at each evaluation")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepSettings:
     cases: tuple[tuple[int, int], ...] = key((), "pairs [n, m] of a sweep; empty = data.n and sampling.m alone")
     importances: tuple[str, ...] = key((), "values of sampling.importance in a sweep; empty = that one alone")
     alphas: tuple[float, ...] = key((), "values of data.alpha in a sweep; empty = that one alone")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Config, Data
+from fedmpi.config import Config, DataSettings
 from fedmpi.data.importance import importances
 from fedmpi.errors import ConfigError
 
@@ -46,7 +46,7 @@ def load_dataset(config: Config) -> Dataset:
     from fedmpi.data.quadratic import QuadraticClients
     from fedmpi.data.synthetic_text import SyntheticText
 
-    generated: dict[str, Callable[[Data], Dataset]] = {
+    generated: dict[str, Callable[[DataSettings], Dataset]] = {
         "quadratic": QuadraticClients,
         "synthetic-text": SyntheticText,
     }

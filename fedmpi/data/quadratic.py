@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.sizes import client_sizes
 from fedmpi.rng import stream
 
@@ -16,7 +16,7 @@ from fedmpi.rng import stream
 class QuadraticClients:
     """θ_i* = c + h·z_i with c, z_i standard normal in `data.dim` dimensions and h = data.heterogeneity."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: DataSettings) -> None:
         self.data = data
         self.n_samples = client_sizes(data)
         # Client numbers start at 0, so the centre takes a key that no client has.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.sizes import client_sizes
 from fedmpi.data.text import VOCABULARY, WINDOW, TextClient
 from fedmpi.rng import stream
@@ -18,7 +18,7 @@ class SyntheticText:
     """n texts over 100 characters. A character is followed by one of eight successors from the table that all
     clients share or, with probability data.heterogeneity, from the client's own."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: DataSettings) -> None:
         self.data = data
         self.n_samples = client_sizes(data)
         self.shared = stream(data.seed, "data", t=2).integers(VOCABULARY, size=(VOCABULARY, SUCCESSORS))

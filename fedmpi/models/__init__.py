@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from fedmpi.config import Config, Model
+from fedmpi.config import Config, ModelSettings
 from fedmpi.errors import ConfigError
 from fedmpi.models.cnn import ImageCNN
 from fedmpi.models.device import CPU, torch_device
@@ -60,7 +60,7 @@ def make_model(config: Config) -> TrainableModel:
     return FlatModule(module, device)
 
 
-def make_module(model: Model) -> nn.Module:
+def make_module(model: ModelSettings) -> nn.Module:
     """The torch module of a configuration, with its parameters drawn from torch's generator."""
     if model.name == "cnn":
         return ImageCNN(model.dropout)

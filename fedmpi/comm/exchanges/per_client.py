@@ -19,7 +19,7 @@ from fedmpi.comm.round import CLIENT, ROW, SENT_NORM, Add, Round, Row, new_vecto
 from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import Packing
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 # The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
@@ -132,7 +132,7 @@ class PerClientInbox:
 class PerClientOutbox:
     """A worker's end: two parcels, so that one update can be on its way while the next is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
+    def __init__(self, world: World, d: int, settings: CommSettings, device: torch.device | None = None) -> None:
         self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
         self.parcels: list[Parcel | DeviceParcel] = [
             DeviceParcel(self.packing, device) if device else Parcel(self.packing) for _ in range(WORKER_PARCELS)

@@ -16,7 +16,7 @@ from fedmpi.comm.round import ROW, Add, Round, Row, new_vector, read_row, write_
 from fedmpi.comm.tree import Adder
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import Packing
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 
@@ -54,7 +54,7 @@ class ReducedInbox:
 class ReducedOutbox:
     """A worker's end: one slot, added to this rank's sum as soon as it is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm) -> None:
+    def __init__(self, world: World, d: int, settings: CommSettings) -> None:
         self.world, self.packing = world, Packing(settings, d)
         self.sum, self.adder = ExactSum(d), Adder(world, d)
         self.delta = new_vector(d)

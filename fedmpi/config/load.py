@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 from collections.abc import Iterator, Mapping
@@ -64,7 +65,11 @@ class Config:
 
     def replace(self, overrides: Mapping[str, Any]) -> Config:
         """This configuration with `{"table.key": value}` changed, and checked as `load` checks it."""
-        return Config.from_toml(self.to_toml(), overrides)
+        tables = {section.name: dict(vars(getattr(self, section.name))) for section in fields(self)}
+        for dotted, value in overrides.items():
+            place(tables, dotted, value)
+        named = {dotted.split(".")[0] for dotted in overrides}
+        return dataclasses.replace(self, **read_tables({name: tables[name] for name in tables if name in named}))
 
     def to_toml(self) -> str:
         """The canonical TOML text: every key, in the order of declaration. `from_toml` reads it back."""

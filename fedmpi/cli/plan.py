@@ -13,7 +13,7 @@ import click
 from fedmpi.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fedmpi.scale import Job, Machine, Phases
+    from fedmpi.scale import JobShape, Machine, Phases
     from fedmpi.scale.advice import Turn
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -99,7 +99,7 @@ class Findings:
     """All that a plan says."""
 
     basis: Basis
-    jobs: list[Job]
+    jobs: list[JobShape]
     turns: list[Turn]
     crossing: int | None
     advice: str
@@ -226,9 +226,9 @@ def read_measured(file: Path) -> dict[str, Any]:
 
 def find_job(
     workers: int, theta: str | None, m: int | None, preset: str | None, record_file: str | None, compute: float | None
-) -> Job:
+) -> JobShape:
     """W, |θ|, m and κ: what an option says, else the record, else the preset."""
-    from fedmpi.scale import Job
+    from fedmpi.scale import JobShape
 
     size, drawn, seconds = of_record(record_file) if record_file else (None, None, None)
     if preset:
@@ -244,7 +244,7 @@ def find_job(
     if not size:
         raise ConfigError("say how large θ is: --theta 400MB, --preset NAME or --record FILE")
     compute = seconds if compute is None else compute
-    return Job(workers, m or drawn or DEFAULT_M, size, compute=compute or 0.0)
+    return JobShape(workers, m or drawn or DEFAULT_M, size, compute=compute or 0.0)
 
 
 def of_record(file: str) -> tuple[int, int, float]:

@@ -213,8 +213,8 @@ class CommSettings:
     overlap: bool = key(True, "send an update while the worker trains its next client, for the exchange `per-client`")
     compression: str = key(
         "none",
-        "how a client compresses its update: to 2 bytes per entry (`float16`, `bfloat16`), to 1 (`int8`), or to the "
-        "largest entries (`topk`), of which the rest is added to the client's next update",
+        "how a client compresses its update: to 2 bytes per entry (`float16`, `bfloat16`), to 1 (`int8`), or to its "
+        "largest entries (`topk`); what `topk` leaves out is added to the client's next update",
         choices=("none", "float16", "bfloat16", "int8", "topk"),
     )
     topk: float = key(0.01, "fraction of an update's entries that `topk` sends", above=0, most=1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedmpi.scale.machine import Machine
-from fedmpi.scale.model import Job, handling, predict
+from fedmpi.scale.model import JobShape, handling, predict
 
 # A round that is longer by less than this share is as short, for those who pay for workers.
 AS_GOOD = 0.02
@@ -34,7 +34,7 @@ def counts(most: int) -> Iterator[int]:
     yield most
 
 
-def turn(machine: Machine, job: Job) -> Turn:
+def turn(machine: Machine, job: JobShape) -> Turn:
     """From how many workers on more do not help: of those up to N (a worker without a client has nothing to do)."""
     seconds = {W: predict(machine, replace(job, workers=W)).total for W in counts(job.m)}
     shortest = min(seconds.values())
@@ -42,7 +42,7 @@ def turn(machine: Machine, job: Job) -> Turn:
     return Turn(job.exchange, W, seconds[W], limit(machine, replace(job, workers=W)))
 
 
-def limit(machine: Machine, job: Job) -> str:
+def limit(machine: Machine, job: JobShape) -> str:
     """What takes most of a round's time, in words."""
     phases, b, rates = predict(machine, job), job.theta_bytes, machine.at(job.theta_bytes)
     parts = {
@@ -65,24 +65,24 @@ def limit(machine: Machine, job: Job) -> str:
     return max(parts, key=lambda name: parts[name])
 
 
-def arrival_seconds(machine: Machine, job: Job) -> float:
+def arrival_seconds(machine: Machine, job: JobShape) -> float:
     """s: what the server needs to take and add one update under `per-client`, on average."""
     phases = predict(machine, replace(job, exchange="per-client", compute=0.0))
     return (phases.up + phases.aggregate - job.theta_bytes * machine.at(job.theta_bytes).step) / job.m
 
 
-def link_seconds(machine: Machine, job: Job) -> float:
+def link_seconds(machine: Machine, job: JobShape) -> float:
     """What the bytes of all updates take on the server's link if every worker is on another node: N b G."""
     return job.m * job.theta_bytes * machine.link
 
 
-def keeps_up(machine: Machine, job: Job) -> int:
+def keeps_up(machine: Machine, job: JobShape) -> int:
     """How many workers the server keeps up with under `per-client`: κ/s. More send faster than it takes updates."""
     each = arrival_seconds(machine, job)
     return int(job.compute / each) if each > 0 else job.workers
 
 
-def crossing(machine: Machine, job: Job) -> int | None:
+def crossing(machine: Machine, job: JobShape) -> int | None:
     """The number of workers from which on `reduced` is the faster, up to the asked one; None if it is not there.
 
     Where N is no multiple of W the two times may cross more than once; this is the last time they do.
@@ -96,11 +96,11 @@ def crossing(machine: Machine, job: Job) -> int | None:
     return found
 
 
-def total(machine: Machine, job: Job, exchange: str) -> float:
+def total(machine: Machine, job: JobShape, exchange: str) -> float:
     return predict(machine, replace(job, exchange=exchange)).total
 
 
-def advice(machine: Machine, job: Job) -> str:
+def advice(machine: Machine, job: JobShape) -> str:
     """Which exchange to choose for this job, in one sentence."""
     gathered, reduced = (total(machine, job, exchange) for exchange in ("per-client", "reduced"))
     if reduced >= gathered:

@@ -9,20 +9,20 @@ from dataclasses import replace
 import pytest
 
 from fedmpi.errors import ConfigError
-from fedmpi.scale import CLUSTER, Job, Machine, predict
+from fedmpi.scale import CLUSTER, JobShape, Machine, predict
 from fedmpi.scale.advice import advice, counts, crossing, keeps_up, turn
 from fedmpi.scale.fit import FIXED, Measured, fit
 from fedmpi.scale.machine import PER_BYTE
 
 EXCHANGES = ("per-client", "reduced")
 RATES = CLUSTER.rates[-1]
-LARGE = Job(workers=64, m=256, theta_bytes=400_000_000, ranks_per_node=4, compute=2.0)
+LARGE = JobShape(workers=64, m=256, theta_bytes=400_000_000, ranks_per_node=4, compute=2.0)
 
 
-def some_jobs(count: int = 200) -> list[Job]:
+def some_jobs(count: int = 200) -> list[JobShape]:
     rng = random.Random(7)
     return [
-        Job(rng.randint(1, 300), rng.randint(1, 500), rng.randint(4, 10**9), exchange, down, rng.randint(1, 40),
+        JobShape(rng.randint(1, 300), rng.randint(1, 500), rng.randint(4, 10**9), exchange, down, rng.randint(1, 40),
             rng.choice([0.0, rng.random()]))
         for _ in range(count) for exchange in EXCHANGES for down in ("bcast", "p2p", "p2p-per-client")
     ]  # fmt: skip
@@ -32,7 +32,7 @@ def with_rates(machine: Machine, **changes: float) -> Machine:
     return machine.changed({"rates": tuple(each.changed(changes) for each in machine.rates)})
 
 
-def total(machine: Machine, job: Job) -> float:
+def total(machine: Machine, job: JobShape) -> float:
     return predict(machine, job).total
 
 
@@ -71,7 +71,7 @@ def test_down_and_fixed_grow_with_the_workers(exchange: str) -> None:
 
 def test_the_servers_link_carries_every_update() -> None:
     # One rank per node: all workers are far, and of large updates only the bytes count.
-    job = Job(workers=1000, m=1000, theta_bytes=10**9, ranks_per_node=1)
+    job = JobShape(workers=1000, m=1000, theta_bytes=10**9, ranks_per_node=1)
     assert predict(CLUSTER, job).up == pytest.approx(1000 * 10**9 * CLUSTER.link, rel=2e-3)
     assert predict(CLUSTER, replace(job, workers=10)).up == pytest.approx(predict(CLUSTER, job).up)
     # All on one node: the server copies every one. Ranks that have no core of their own are in its way.
@@ -84,7 +84,8 @@ def test_the_servers_link_carries_every_update() -> None:
 def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
     bytes_only = CLUSTER.changed({"latency": 0.0, "overhead": 0.0})
     up = {
-        W: predict(bytes_only, Job(W, 10**4, 10**9, "reduced", ranks_per_node=1)).up for W in (1, 3, 7, 8, 1023, 1024)
+        W: predict(bytes_only, JobShape(W, 10**4, 10**9, "reduced", ranks_per_node=1)).up
+        for W in (1, 3, 7, 8, 1023, 1024)
     }
     hop = 2 * 10**9 * (CLUSTER.link + RATES.combine)
     assert {W: round(seconds / hop) for W, seconds in up.items()} == {1: 1, 3: 2, 7: 3, 8: 4, 1023: 10, 1024: 11}
@@ -92,7 +93,7 @@ def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
 
 def test_ranks_beyond_the_cores_take_turns() -> None:
     machine = CLUSTER.changed({"cores": 2})
-    one_node = [Job(W, 64, 10**8, "reduced", ranks_per_node=100, compute=1.0) for W in (2, 8, 32)]
+    one_node = [JobShape(W, 64, 10**8, "reduced", ranks_per_node=100, compute=1.0) for W in (2, 8, 32)]
     # Two cores do the work of 64 clients, whatever the number of workers.
     waits = [predict(machine, job).wait for job in one_node]
     assert waits == pytest.approx([waits[0]] * 3)
@@ -127,13 +128,13 @@ def test_rates_lie_between_those_of_the_sizes_that_are_known() -> None:
     assert machine.at(10**6).size == 10**6
 
 
-def measured(machine: Machine, jobs: list[Job]) -> list[Measured]:
+def measured(machine: Machine, jobs: list[JobShape]) -> list[Measured]:
     return [Measured(job, predict(machine, job).total) for job in jobs]
 
 
-def jobs_of(workers: tuple[int, ...]) -> list[Job]:
+def jobs_of(workers: tuple[int, ...]) -> list[JobShape]:
     return [
-        Job(W, m * W, b, exchange, ranks_per_node=max(workers) + 1)
+        JobShape(W, m * W, b, exchange, ranks_per_node=max(workers) + 1)
         for W in workers for m in (1, 4) for b in (4, 2**20, 2**24, 2**26) for exchange in EXCHANGES
     ]  # fmt: skip
 
@@ -153,7 +154,7 @@ def test_a_fit_finds_the_machine_that_made_the_rounds() -> None:
         assert [each.size for each in found.rates] == [2**20, 2**24, 2**26]
         for each in rounds:
             assert predict(found, each.job).total == pytest.approx(each.seconds, rel=0.03)
-    elsewhere = Job(8, 500, 10**8, ranks_per_node=9)
+    elsewhere = JobShape(8, 500, 10**8, ranks_per_node=9)
     assert total(fit(known, rounds)[0], elsewhere) == pytest.approx(total(true, elsewhere), rel=0.03)
 
 
@@ -169,7 +170,7 @@ def test_what_rounds_show_only_together_stays_near_what_was_known() -> None:
 
 
 def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
-    jobs = [Job(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
+    jobs = [JobShape(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
     found, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs])
     assert assumed == ["update", "crowding", "copy", "spread", "add"]
     assert (found.update, found.rates[0].copy, found.rates[0].add) == (CLUSTER.update, RATES.copy, RATES.add)

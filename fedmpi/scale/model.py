@@ -60,6 +60,11 @@ class JobShape:
         return -(-(self.workers + 1) // self.ranks_per_node)
 
     @property
+    def most_ranks(self) -> int:
+        """Ranks on the fullest node, the server's."""
+        return min(self.ranks_per_node, self.workers + 1)
+
+    @property
     def near(self) -> int:
         """Workers on the server's node."""
         return min(self.workers, self.ranks_per_node - 1)
@@ -151,8 +156,7 @@ def arrivals_seconds(machine: Machine, job: JobShape) -> float:
 
 def handling(machine: Machine, job: JobShape) -> float:
     """u + v x: the server's seconds for one update, however small."""
-    crowd = max(0, min(job.ranks_per_node, job.workers + 1) - machine.cores)
-    return machine.update + machine.crowding * crowd
+    return machine.update + machine.crowding * max(0, job.most_ranks - machine.cores)
 
 
 def reduce_seconds(machine: Machine, job: JobShape) -> float:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedmpi.errors import ConfigError
 from fedmpi.scale import CLUSTER, JobShape, Machine, predict
-from fedmpi.scale.advice import advice, counts, crossing, keeps_up, turn
+from fedmpi.scale.advice import choose_exchange, counts, crossover, saturation, server_load
 from fedmpi.scale.fit import FIXED, Measured, fit
 from fedmpi.scale.machine import PER_BYTE
+from fedmpi.scale.measurement import fit_machine, read_machine, typical_round
 
 EXCHANGES = ("per-client", "reduced")
 RATES = CLUSTER.rates[-1]
@@ -180,22 +183,65 @@ def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
     assert assumed == ["update", "crowding", *PER_BYTE]
 
 
+def test_a_machine_is_fitted_to_what_doctor_measures() -> None:
+    rounds = measured(CLUSTER, jobs_of((1, 2, 4)))
+    arithmetic = {size: (RATES.add, RATES.step) for size in (2**20, 2**24, 2**26)}
+    alone = fit_machine(rounds, overhead=3e-6, cores=2, arithmetic=arithmetic, far=[])
+    assert (alone.machine.overhead, alone.machine.cores) == (3e-6, 2)
+    assert (alone.machine.latency, alone.machine.link) == (CLUSTER.latency, CLUSTER.link)
+    assert alone.assumed[-2:] == ("latency", "link")
+    # The slower of two lines counts: 5 µs less two overheads, and 40 ms less 5 µs for 4 MB.
+    far = [[(8, 4e-6), (4_000_000, 2e-2)], [(8, 1e-5), (1000, 2e-5), (4_000_000, 4e-2 + 1e-5)]]
+    linked = fit_machine(rounds, overhead=3e-6, cores=2, arithmetic=arithmetic, far=far)
+    assert linked.machine.latency == pytest.approx(4e-6)
+    assert linked.machine.link == pytest.approx(1e-8)
+    assert not {"latency", "link"} & set(linked.assumed)
+
+
+def test_doctors_file_is_read_or_refused_with_a_sentence(tmp_path: Path) -> None:
+    ranks = [{"node": 0}, {"node": 0}, {"node": 2}]
+    content = {"ranks": ranks, "machine": CLUSTER.as_dict(), "machine_assumed": ["link"]}
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps(content))
+    found = read_machine(file)
+    assert (found.machine, found.assumed, found.ranks_per_node) == (CLUSTER, ("link",), 2)
+    for wrong in ("", "[]", "[" * 100_000, *(json.dumps({**content, **change}) for change in (
+        {"machine": None}, {"machine": {}}, {"ranks": []}, {"ranks": 3}, {"machine_assumed": None},
+    ))):  # fmt: skip
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match=r"mpirun -n 3 fedmpi doctor --json found\.json"):
+            read_machine(file)
+
+
+def test_the_round_of_a_record_is_its_mean_n_and_median_training_time() -> None:
+    assert typical_round(np.array([4, 4, 6]), np.array([1.0, 3.0, 100.0])) == (5, 3.0)
+    assert typical_round(np.array([0, 0, 1]), np.array([2.0])) == (1, 2.0)
+
+
+def test_an_infinitely_fast_link_serves_any_number_of_workers() -> None:
+    assert server_load(CLUSTER.changed({"link": 0.0}), LARGE).link_serves is None
+    far = replace(LARGE, ranks_per_node=1)
+    assert server_load(CLUSTER, far).link_serves == int(LARGE.compute / (LARGE.theta_bytes * CLUSTER.link))
+    load = server_load(CLUSTER, far)
+    assert load.round == pytest.approx(far.m * (load.receive + load.add))
+
+
 def test_more_workers_help_until_the_server_is_the_limit() -> None:
-    at = turn(CLUSTER, replace(LARGE, m=4096, ranks_per_node=1))
+    at = saturation(CLUSTER, replace(LARGE, m=4096, ranks_per_node=1))
     s = 400e6 * (CLUSTER.link + RATES.add)
     # κ/s workers deliver as fast as the server takes; the model's are 2 % of a round more or less.
-    assert keeps_up(CLUSTER, replace(LARGE, ranks_per_node=1)) == int(LARGE.compute / (s + CLUSTER.update))
+    assert server_load(CLUSTER, replace(LARGE, ranks_per_node=1)).serves == int(LARGE.compute / (s + CLUSTER.update))
     assert at.workers == pytest.approx(LARGE.compute / s, rel=0.15)
     assert at.limit == "the server's adding"
     slow_link = CLUSTER.changed({"link": 1 / 1e9})
-    assert turn(slow_link, replace(LARGE, m=4096, ranks_per_node=1)).limit == "the server's link"
-    trains_long = turn(CLUSTER, replace(LARGE, compute=1000.0))
+    assert saturation(slow_link, replace(LARGE, m=4096, ranks_per_node=1)).limit == "the server's link"
+    trains_long = saturation(CLUSTER, replace(LARGE, compute=1000.0))
     assert (trains_long.workers, trains_long.limit) == (LARGE.m, "training")
 
 
 def test_advice_turns_where_the_predicted_times_cross() -> None:
     job = replace(LARGE, m=64, compute=30.0)
-    at = crossing(CLUSTER, job)
+    at = crossover(CLUSTER, job)
     assert at is not None
     assert at > 1
     for W in range(1, 65):
@@ -203,8 +249,8 @@ def test_advice_turns_where_the_predicted_times_cross() -> None:
         gathered, reduced = (total(CLUSTER, replace(here, exchange=exchange)) for exchange in EXCHANGES)
         if at - 1 <= W:
             assert (reduced < gathered) == (at <= W)
-        assert advice(CLUSTER, here).startswith("Choose reduced") == (gathered > 1.1 * reduced)
-    assert crossing(CLUSTER, replace(job, workers=at - 1)) is None
+        assert choose_exchange(CLUSTER, here).startswith("Choose reduced") == (gathered > 1.1 * reduced)
+    assert crossover(CLUSTER, replace(job, workers=at - 1)) is None
 
 
 def test_counts_end_where_asked() -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedmpi.config import Client as ClientSettings
-from fedmpi.config import Config
+from fedmpi.config import ClientSettings, Config
 from fedmpi.data import ClientData, Dataset
 from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.models import TrainableModel, make_model

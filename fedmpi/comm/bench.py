@@ -22,7 +22,7 @@ from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.traffic import new_vector
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
@@ -158,7 +158,7 @@ def pickled_path(world: World, d: int, updates: int) -> Path:
 def fedmpi_paths(world: World, d: int, updates: int, total: ExactSum) -> list[Path]:
     """fedmpi's own links, with clients that do nothing; `total` is the server's. One path has it refuse every
     update, which leaves out the adding."""
-    exchanges = [Comm(exchange=PER_CLIENT), Comm(exchange=REDUCED)]
+    exchanges = [CommSettings(exchange=PER_CLIENT), CommSettings(exchange=REDUCED)]
     if not world.is_server:
         per_client, reduced = (WorkerLink(world, d, settings) for settings in exchanges)
         return [

@@ -23,7 +23,7 @@ from fedmpi.comm.traffic import ArrivalRow, RoundTraffic, arrival, new_vector, r
 from fedmpi.comm.tree import pass_on
 from fedmpi.comm.world import Backoff, World
 from fedmpi.compression.upload import UploadEncoder
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
@@ -46,7 +46,7 @@ class ServerLink:
         home: NDArray[np.int32],
         workers: Sequence[int],
         d: int,
-        settings: Comm,
+        settings: CommSettings,
         own: LocalClients | None,
         on_timeline: OnTimeline | None = None,
     ) -> None:

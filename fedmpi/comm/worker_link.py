@@ -19,7 +19,7 @@ from fedmpi.comm.timeline import Activity, Timeline
 from fedmpi.comm.traffic import new_vector
 from fedmpi.comm.tree import broadcast
 from fedmpi.comm.world import World
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 
 class WorkerLink:
@@ -29,7 +29,7 @@ class WorkerLink:
         self,
         world: World,
         d: int,
-        settings: Comm,
+        settings: CommSettings,
         timeline: Timeline[Activity] | None = None,
         device: torch.device | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ from fedmpi.job.prepare import Components
 from fedmpi.job.start import run_job
 from fedmpi.record import open_record
 from fedmpi.scale.fit import Measured
-from fedmpi.scale.model import EXCHANGES, Job
+from fedmpi.scale.model import EXCHANGES, JobShape
 
 # Rounds at the start that do not count: they open connections, and every buffer's pages are touched for the first time,
 # those of a buffer in turn with another one not before the second or third round.
@@ -52,15 +52,15 @@ def measure_machine(world: World, ranks: Sequence[RankHardware], largest: float 
     return measured if world.is_server else []
 
 
-def jobs(W: int, ranks_per_node: int, largest: float) -> Iterator[Job]:
+def jobs(W: int, ranks_per_node: int, largest: float) -> Iterator[JobShape]:
     """The jobs to measure with W workers: few and more updates of each size, by either exchange."""
     for size, updates in UPDATES.items():
         for each in updates if size <= max(largest, SMALL) else ():
             for exchange in EXCHANGES:
-                yield Job(W, W * each, size, exchange, ranks_per_node=ranks_per_node)
+                yield JobShape(W, W * each, size, exchange, ranks_per_node=ranks_per_node)
 
 
-def measure_rounds(world: World, job: Job, rounds: int, budget: float) -> NDArray[np.float64]:
+def measure_rounds(world: World, job: JobShape, rounds: int, budget: float) -> NDArray[np.float64]:
     """**Collective.** The seconds of so many no-op rounds of a job with world.size − 1 workers, on rank 0.
 
     Every client takes part in every round, so that all workers have as much to do. There are as many rounds as take
@@ -71,7 +71,7 @@ def measure_rounds(world: World, job: Job, rounds: int, budget: float) -> NDArra
     return run_noop(world, job, WARM_UP + count)[WARM_UP:]
 
 
-def run_noop(world: World, job: Job, rounds: int) -> NDArray[np.float64]:
+def run_noop(world: World, job: JobShape, rounds: int) -> NDArray[np.float64]:
     """**Collective.** The seconds of every round of one run, on rank 0; empty elsewhere."""
     config = Config.load(
         None,

@@ -104,7 +104,7 @@ def use(path: Path, *commands: Callable[[Path], None], figures: bool = False) ->
 
 
 def show_config(path: Path) -> None:
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load
 
     load(str(path), ("run.T=3",)).to_toml()
 

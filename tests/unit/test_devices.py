@@ -14,7 +14,7 @@ import torch
 from fedmpi.client import LocalClients
 from fedmpi.comm.exchanges import device_of_messages
 from fedmpi.comm.hardware import RankHardware, choose_devices, placement_table
-from fedmpi.config import Comm, Config
+from fedmpi.config import CommSettings, Config
 from fedmpi.data import load_dataset
 from fedmpi.job import devices as allocation
 from fedmpi.models import make_model
@@ -191,4 +191,4 @@ def test_mpi_is_given_a_gpu_s_memory_only_where_it_says_that_it_takes_it(
 ) -> None:
     monkeypatch.setattr("fedmpi.comm.exchanges.cuda_aware", lambda: aware)
     place = torch.device(device)
-    assert device_of_messages(place, Comm(**settings)) == (place if direct else None)
+    assert device_of_messages(place, CommSettings(**settings)) == (place if direct else None)

@@ -14,7 +14,7 @@ from fedmpi.comm.exchanges.per_client import PerClientInbox, PerClientOutbox
 from fedmpi.comm.exchanges.protocols import Inbox, Outbox
 from fedmpi.comm.exchanges.reduced import ReducedInbox, ReducedOutbox
 from fedmpi.comm.world import cuda_aware
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ EXCHANGES = {
 }
 
 
-def device_of_messages(device: torch.device, settings: Comm) -> torch.device | None:
+def device_of_messages(device: torch.device, settings: CommSettings) -> torch.device | None:
     """The GPU from which MPI takes a worker's updates and into which it puts θ; None for host memory.
 
     It is the device that the worker trains on, if this MPI takes GPU buffers and updates travel as they are.

@@ -19,7 +19,7 @@ from fedmpi.comm.tags import SERVER, Tag
 from fedmpi.comm.traffic import ArrivalRow, RoundTraffic, UpdateInfo, arrival, new_vector, update_info
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import UploadEncoder
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 # The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
@@ -134,7 +134,7 @@ class PerClientInbox:
 class PerClientOutbox:
     """A worker's end: two buffers, so that one update can be in flight while the next is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
+    def __init__(self, world: World, d: int, settings: CommSettings, device: torch.device | None = None) -> None:
         self.world, self.overlap, self.encoder = world, settings.overlap, UploadEncoder(settings, d)
         self.buffers: list[UpdateBuffer | DeviceUpdateBuffer] = [
             DeviceUpdateBuffer(self.encoder, device) if device else UpdateBuffer(self.encoder)

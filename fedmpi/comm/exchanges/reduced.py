@@ -18,7 +18,7 @@ from fedmpi.comm.traffic import RoundTraffic, UpdateInfo, arrival, new_vector, u
 from fedmpi.comm.tree import TreeSum
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import UploadEncoder
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 
@@ -61,7 +61,7 @@ class ReducedInbox:
 class ReducedOutbox:
     """A worker's end: one slot, added to this rank's sum as soon as it is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
+    def __init__(self, world: World, d: int, settings: CommSettings, device: torch.device | None = None) -> None:
         self.world, self.encoder = world, UploadEncoder(settings, d)
         self.sum, self.tree = ExactSum(d), TreeSum(world, d)
         self.delta = new_vector(d)

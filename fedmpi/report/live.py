@@ -158,8 +158,10 @@ def phase_lines(now: Snapshot, width: int) -> list[str]:
 
 
 def remarks(now: Snapshot) -> list[str]:
-    if now.status in (FAILED, STOPPED):
+    if now.status == FAILED:
         return [f"failed: {now.message}"]
+    if now.status == STOPPED:
+        return [now.message or "stopped by a signal"]
     if now.stalled:
         return [f"nothing written for {span(now.silence)}: the run may have been killed"]
     return []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmpi.record import Record
+from fedmpi.record.schema import STOPPED
 from fedmpi.report.study import PHASES
 from fedmpi.report.tables import byte_size, printable, seconds, table
 
@@ -71,6 +72,8 @@ def about(record: Record) -> str:
         lines.append(f"{direction:<9} {byte_size(logical)} logical, {byte_size(wire)} on the wire")
     if imbalance := balance(record):
         lines.append(f"balance   {imbalance}")
-    if record.message:
+    if record.message and record.status == STOPPED:
+        lines.append(f"stopped   {record.message.removeprefix('stopped ')}")
+    elif record.message:
         lines.append(f"failure   {record.message}")
     return "\n".join(map(printable, lines))

@@ -77,6 +77,18 @@ def test_a_failed_run_says_why_without_escape_codes(tmp_path: Path) -> None:
     assert frame(now)[-1] == "failed: client 3 \ufffd[31mdiverged"
 
 
+def test_a_stopped_run_is_not_called_failed(tmp_path: Path) -> None:
+    path = make_record(tmp_path / "a.h5", stopped="stopped by SIGTERM", T=9)
+    lines = frame(snapshot(path))
+    assert lines[0] == "a.h5  md, seed 1  stopped"
+    assert lines[-1] == "stopped by SIGTERM"
+    assert one_line(snapshot(path)).startswith("stopped: round 2/9  loss 2.0000")
+    assert "fail" not in "".join([*lines, one_line(snapshot(path))])
+    watcher = watching("--once", path)
+    watcher.communicate(timeout=TIME_LIMIT)
+    assert watcher.returncode == 0
+
+
 def test_a_silent_writer_is_said_after_a_while(tmp_path: Path) -> None:
     writer = start_record(tmp_path / "a.h5", "md", 1, 5)
     add_round(writer, 0, (0,), 1, scale=0.001)

@@ -111,7 +111,8 @@ class Findings:
 
     def lines(self) -> list[str]:
         """The plan as text: the job, the phases, where it turns, what to do."""
-        from fedmpi.report.tables import byte_size, seconds, table
+        from fedmpi.report.format import byte_size, seconds
+        from fedmpi.report.tables import text_table
 
         machine, job = self.basis.machine, self.jobs[0]
         rows = [
@@ -129,7 +130,7 @@ class Findings:
             out.append("the link between nodes is assumed: give --bandwidth and --latency, or run doctor on two nodes")
         if job.ranks_per_node > machine.cores:
             out.append(f"{job.ranks_per_node} ranks share {machine.cores} cores of a node: copies and sums take turns")
-        out += ["", table(["seconds per round", *PHASES, "total"], rows), ""]
+        out += ["", text_table(["seconds per round", *PHASES, "total"], rows), ""]
         out += [
             f"{each.exchange}: more than {each.workers} workers do not help; there a round takes "
             f"{seconds(each.seconds)}, most of it for {each.limit}."
@@ -138,7 +139,7 @@ class Findings:
         return [*out, self.about_server(), self.about_down(), self.about_crossing(), "", self.advice]
 
     def about_server(self) -> str:
-        from fedmpi.report.tables import byte_size, seconds
+        from fedmpi.report.format import byte_size, seconds
         from fedmpi.scale.advice import arrival_seconds, keeps_up, link_seconds
 
         machine, job = self.basis.machine, self.jobs[0]
@@ -157,7 +158,7 @@ class Findings:
         return start + f"it keeps up with {count} workers (its link alone would with {link}); with more, updates queue."
 
     def about_down(self) -> str:
-        from fedmpi.report.tables import seconds
+        from fedmpi.report.format import seconds
         from fedmpi.scale.model import levels
 
         job, down = self.jobs[0], self.phases()[0].down

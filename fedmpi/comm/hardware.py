@@ -146,14 +146,11 @@ def choose(places: Sequence[Place], workers: Collection[int]) -> list[str]:
     return [chosen[place.rank] for place in places]
 
 
-def placement_table(places: Sequence[Place], devices: Sequence[str]) -> list[str]:
-    """Who trains where, in lines of columns: host, ranks, device."""
+def placement_rows(places: Sequence[Place], devices: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(host, ranks, device) of each device in use: which ranks train on it."""
     ranks: dict[tuple[int, str, str], list[str]] = {}
     for place, device in zip(places, devices, strict=True):
         spelled = place.masked(device) if device else "none (server)"
         ranks.setdefault((place.node, place.host, spelled), []).append(str(place.rank))
-    rows = [("host", "ranks", "device")]
     by_node = sorted(ranks, key=lambda row: row[0])
-    rows += [(host, ", ".join(ranks[node, host, device]), device) for node, host, device in by_node]
-    widths = [max(len(row[k]) for row in rows) for k in range(2)]
-    return [f"{host:<{widths[0]}}  {who:<{widths[1]}}  {device}" for host, who, device in rows]
+    return [(host, ", ".join(ranks[node, host, device]), device) for node, host, device in by_node]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from fedmpi.comm.failure_detector import fault_tolerant
-from fedmpi.comm.hardware import Seat, choose, complaints, placement_table, seats, threads_for
+from fedmpi.comm.hardware import Seat, choose, complaints, placement_rows, seats, threads_for
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.models.device import AUTO, CPU, visible_devices
 from fedmpi.native import use_native
+from fedmpi.report.tables import text_table
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def remarks(
     if not config.client.threads:
         found.append(f"threads: {threads} per rank")
     if config.client.device == AUTO or set(devices) - {"", CPU}:
-        found.append("\n".join(placement_table(taken, devices)))
+        found.append(text_table(("host", "ranks", "device"), placement_rows(taken, devices), left=(0, 1, 2)))
     return found
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmpi.errors import ConfigError
+from fedmpi.report.format import printable
 from fedmpi.report.statistics import Floats
 from fedmpi.report.study import Group, Run
-from fedmpi.report.tables import printable
 from fedmpi.sampling import SCHEMES, Law, Scheme, make_scheme
 from fedmpi.theory.plausibility import Plausibility, plausibility
 

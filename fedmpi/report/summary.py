@@ -8,14 +8,15 @@ import numpy as np
 
 from fedmpi.record import Record
 from fedmpi.record.schema import STOPPED
+from fedmpi.report.format import byte_size, printable, seconds
 from fedmpi.report.study import PHASES
-from fedmpi.report.tables import byte_size, printable, seconds, table
+from fedmpi.report.tables import text_table
 
 
 def comparison(records: Sequence[Record]) -> str:
     """One row per record: rounds, mean N, bytes per round both ways, mean seconds per phase and round, last loss."""
     header = ["scheme", "rounds", "mean N", "down/round", "up/round", *PHASES, "loss", "status"]
-    return table(header, [summary_row(record) for record in records])
+    return text_table(header, [summary_row(record) for record in records])
 
 
 def summary_row(record: Record) -> list[str]:

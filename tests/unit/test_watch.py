@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi.errors import RecordError
+from fedmpi.report.format import display_width
 from fedmpi.report.live import cut, frame, one_line, snapshot, span, sparkline
-from fedmpi.report.tables import columns
 from tests.unit.report_records import add_evaluation, add_round, make_record, start_record
 
 WATCH = [sys.executable, "-m", "fedmpi", "watch"]
@@ -59,7 +59,7 @@ def test_the_frame_of_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [20, 40, 200])
 def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
     lines = frame(snapshot(make_record(tmp_path / "a.h5", losses=[9.0] * 60)), width)
-    assert max(map(columns, lines)) <= width
+    assert max(map(display_width, lines)) <= width
 
 
 def test_time_left_is_at_the_pace_of_the_last_rounds(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from fedmpi.report.curves import ROUNDS, Axis, difference, last, mean_curve
 from fedmpi.report.figures.style import FAINT, look, new_figure, whole_numbers
+from fedmpi.report.format import plus_minus, scale
 from fedmpi.report.statistics import Band
 from fedmpi.report.study import Group, Study
-from fedmpi.report.tables import plus_minus, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

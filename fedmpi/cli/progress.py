@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fedmpi.report.tables import byte_size, seconds
+from fedmpi.report.format import byte_size, seconds
 
 if TYPE_CHECKING:
     from fedmpi.job.outcome import Outcome

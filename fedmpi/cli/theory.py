@@ -119,7 +119,7 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
     sizes: the n_i where p = n_i/M, else None. There is no data here, so `ratio` takes the sizes of generated data with
     data.n = n, data.seed = seed and data.spread = SPREAD.
     """
-    from fedmpi.config import Config, Data, parse_override
+    from fedmpi.config import Config, DataSettings, parse_override
     from fedmpi.data.importance import listed, read_importances
     from fedmpi.data.sizes import client_sizes
 
@@ -133,7 +133,7 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
     p = listed(given, "--p")
     if p is not None:
         return p, None
-    sizes = client_sizes(Data(n=n, seed=seed, spread=SPREAD))
+    sizes = client_sizes(DataSettings(n=n, seed=seed, spread=SPREAD))
     return read_importances(given, sizes, seed, "--p"), sizes if given == "ratio" else None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 Vector = NDArray[np.float32]
 Payload = NDArray[np.uint8]
@@ -52,7 +52,7 @@ class Float16:
 
     feedback = False
 
-    def __init__(self, d: int, settings: Comm) -> None:
+    def __init__(self, d: int, settings: CommSettings) -> None:
         self.nbytes = 2 * d + 4
         self._scaled = np.empty(BLOCK, np.float32)
 
@@ -83,7 +83,7 @@ class BFloat16:
     feedback = False
     NAN = 0x7FC0
 
-    def __init__(self, d: int, settings: Comm) -> None:
+    def __init__(self, d: int, settings: CommSettings) -> None:
         self.nbytes = 2 * d
         self._odd = np.empty(BLOCK, np.uint32)
 
@@ -119,7 +119,7 @@ class Int8:
 
     feedback = False
 
-    def __init__(self, d: int, settings: Comm) -> None:
+    def __init__(self, d: int, settings: CommSettings) -> None:
         self.chunks = -(-d // CHUNK)
         self.nbytes = d + 4 * self.chunks
         self._y, self._floor, self._random = np.empty((3, BLOCK // CHUNK, CHUNK), np.float32)
@@ -167,7 +167,7 @@ class TopK:
 
     feedback = True
 
-    def __init__(self, d: int, settings: Comm) -> None:
+    def __init__(self, d: int, settings: CommSettings) -> None:
         # The share in decimals, as it is written: 0.07 of 100 entries are 7, where float arithmetic gives 8.
         self.k = math.ceil(Fraction(str(settings.topk)) * d)
         self.nbytes = 8 * self.k

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedmpi.compression.codecs import Payload, Vector, largest
 from fedmpi.compression.registry import make_codec
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.rng import stream
 
 
@@ -24,7 +24,7 @@ class UploadEncoder:
     keeps_residuals: whether the codec needs error feedback. If so, a checkpoint must hold the residuals.
     """
 
-    def __init__(self, settings: Comm, d: int) -> None:
+    def __init__(self, settings: CommSettings, d: int) -> None:
         self.codec = make_codec(settings, d)
         self.nbytes = self.codec.nbytes if self.codec else 4 * d
         self.keeps_residuals = bool(self.codec and self.codec.feedback)

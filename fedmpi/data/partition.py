@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.sizes import client_sizes
 from fedmpi.errors import ConfigError
 from fedmpi.rng import stream
@@ -34,7 +34,7 @@ class Partition:
     n_samples, n_test: (n,) int64, in samples. The last piece of a client may be used only in part.
     """
 
-    def __init__(self, data: Data, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
+    def __init__(self, data: DataSettings, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
         self.data, self.per_piece = data, per_piece
         self.labels = (train_labels, test_labels)
         if data.partition == "shard":
@@ -110,7 +110,7 @@ class Partition:
                 )
 
 
-def check_natural(data: Data) -> None:
+def check_natural(data: DataSettings) -> None:
     """Raise a ConfigError if generated data, which is made client by client, is to be partitioned."""
     if data.partition != "natural":
         raise ConfigError(

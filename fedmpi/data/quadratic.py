@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.partition import check_natural
 from fedmpi.data.sizes import client_sizes
 from fedmpi.rng import stream
@@ -19,7 +19,7 @@ class QuadraticClients:
 
     samples = "points"
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: DataSettings) -> None:
         check_natural(data)
         self.data = data
         self.n_samples = client_sizes(data)

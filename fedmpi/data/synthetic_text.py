@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.partition import check_natural
 from fedmpi.data.sizes import client_sizes
 from fedmpi.data.text import VOCABULARY, WINDOW, TextClient
@@ -21,7 +21,7 @@ class SyntheticText:
 
     samples = "text"
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: DataSettings) -> None:
         check_natural(data)
         self.data = data
         self.n_samples = client_sizes(data)

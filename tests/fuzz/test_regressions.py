@@ -179,7 +179,7 @@ def test_a_record_cannot_lead_elsewhere(tmp_path: Path, link: Any) -> None:
         del file["/evals"]
         file["/evals"] = link
 
-    with pytest.raises(RecordError, match="/evals is missing"):
+    with pytest.raises(RecordError, match="/evals is not what format 1"):
         use(changed(tmp_path, change))
 
 

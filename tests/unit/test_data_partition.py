@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedmpi.config import Config, Data
+from fedmpi.config import Config, DataSettings
 from fedmpi.data import importances
 from fedmpi.data.partition import Partition, apportion, dirichlet, paper_sizes
 from fedmpi.errors import ConfigError
@@ -17,7 +17,7 @@ TRAIN, TEST = np.arange(5000) % 10, np.arange(1000) % 10
 
 
 def partition(per_piece: int = 1, **settings: object) -> Partition:
-    return Partition(Data(name="cifar10", **settings), TRAIN, TEST, per_piece)  # type: ignore[arg-type]
+    return Partition(DataSettings(name="cifar10", **settings), TRAIN, TEST, per_piece)  # type: ignore[arg-type]
 
 
 def test_the_papers_sizes() -> None:

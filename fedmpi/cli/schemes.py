@@ -7,7 +7,7 @@ import click
 
 @click.command()
 def schemes() -> None:
-    """List the sampling schemes."""
+    """List the sampling schemes, the values of sampling.scheme."""
     from fedmpi.sampling import SCHEMES
 
     rows = [(name, f"{'BIASED: ' if scheme.biased else ''}{scheme.summary}") for name, scheme in SCHEMES.items()]

@@ -9,7 +9,7 @@ import click
 def presets() -> None:
     """List the presets, which `fedmpi run` takes by name.
 
-    Those whose name ends in -small are cut to minutes on two cores.
+    Those that end in -small are cut down to run in minutes on two cores.
     """
     from fedmpi.config import presets as shipped
 

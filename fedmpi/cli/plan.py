@@ -87,8 +87,8 @@ def plan(
 ) -> None:
     """Predict the seconds per round on a larger cluster.
 
-    Also says where the server becomes the bottleneck, and which exchange to choose. docs/scale.md explains the model and
-    how accurate it is. It leaves out evaluation, compression and stragglers.
+    Also says where the server becomes the bottleneck, and which exchange to choose. docs/scale.md explains the model
+    and how accurate it is. It leaves out evaluation, compression and stragglers.
 
     \b
     fedmpi plan --workers 1024 --theta 400MB -m 1024

@@ -100,7 +100,7 @@ def end(code: int) -> None:
     forever for lost ranks.
     """
     writer, world = (sys.modules.get(f"fedmpi.{name}") for name in ("record.writer", "comm.world"))
-    if (writer and writer.UNCLOSED) or (world and world.LOST):
+    if (writer and writer.UNCLOSED) or (world and world.LOST_RANKS):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

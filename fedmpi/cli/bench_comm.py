@@ -72,40 +72,33 @@ def sizes(max_size: float) -> list[int]:
 
 def report(results: list[Result], workers: int, markdown: bool) -> list[str]:
     """Three tables: updates up, θ down, and the reduction."""
+    from fedmpi.report.tables import text_table
+
     by = {(result.size, result.path): result for result in results}
     found = sorted({result.size for result in results})
     updates = results[0].updates
     out = [f"Collecting {updates} updates from {workers} workers, GB/s (10⁹ bytes); share of raw buffers", ""]
-    rows = [["|θ|", RAW, PER_CLIENT, "", NOT_ADDED, "", PICKLED, "raw ÷ pickled", "per-client ÷ pickled"]]
+    header = ["|θ|", RAW, PER_CLIENT, "", NOT_ADDED, "", PICKLED, "raw ÷ pickled", "per-client ÷ pickled"]
+    rows = []
     for size in found:
         raw, kept, flown, pickled = (
             size * updates / by[size, path].up / 1e9 for path in (RAW, PER_CLIENT, NOT_ADDED, PICKLED)
         )
         shares = [f"{raw:.2f}", f"{kept:.2f}", f"{kept / raw:.0%}", f"{flown:.2f}", f"{flown / raw:.0%}"]
         rows.append([words(size), *shares, f"{pickled:.2f}", f"{raw / pickled:.1f}", f"{kept / pickled:.1f}"])
-    out += [*table(rows, markdown), "", f"θ down to {workers} workers, GB/s over all of them", ""]
-    rows = [["|θ|", "raw Bcast", "fedmpi", "", "pickled bcast", "fedmpi ÷ pickled"]]
+    out += [text_table(header, rows, (), markdown), "", f"θ down to {workers} workers, GB/s over all of them", ""]
+    header = ["|θ|", "raw Bcast", "fedmpi", "", "pickled bcast", "fedmpi ÷ pickled"]
+    rows = []
     for size in found:
         raw, own, pickled = (size * workers / by[size, path].down / 1e9 for path in (RAW, PER_CLIENT, PICKLED))
         rows.append(
             [words(size), f"{raw:.2f}", f"{own:.2f}", f"{own / raw:.0%}", f"{pickled:.2f}", f"{own / pickled:.1f}"]
         )
-    out += [*table(rows, markdown), "", f"Reducing the same {updates} updates, ms", ""]
-    rows = [["|θ|", "raw Reduce of sums", "fedmpi reduced (adds, then reduces)"]]
-    for size in found:
-        rows.append([words(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))])
-    return [*out, *table(rows, markdown)]
+    out += [text_table(header, rows, (), markdown), "", f"Reducing the same {updates} updates, ms", ""]
+    header = ["|θ|", "raw Reduce of sums", "fedmpi reduced (adds, then reduces)"]
+    rows = [[words(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))] for size in found]
+    return [*out, text_table(header, rows, (), markdown)]
 
 
 def words(size: int) -> str:
     return f"{size // MB} MB" if size >= MB else f"{size // KB} KB"
-
-
-def table(rows: list[list[str]], markdown: bool) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    if not markdown:
-        return ["  ".join(line).rstrip() for line in lines]
-    rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
-    head, *body = ["| " + " | ".join(line) + " |" for line in lines]
-    return [head, rule, *body]

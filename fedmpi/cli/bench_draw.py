@@ -33,34 +33,21 @@ def draw(max_n: int, m: int, repeats: int, seed: int, doubling: bool, markdown: 
     if as_json:
         click.echo(json.dumps([asdict(cost) for cost in costs], indent=2))
     else:
-        click.echo("\n".join(table(costs, m, markdown)))
+        click.echo("\n".join(report(costs, m, markdown)))
 
 
-def table(costs: list[DrawCost], m: int, markdown: bool) -> list[str]:
+def report(costs: list[DrawCost], m: int, markdown: bool) -> list[str]:
     """The costs as lines of text or Markdown."""
+    from fedmpi.report.tables import text_table
 
     def number(value: float | None, digits: int) -> str:
         return "–" if value is None else f"{value:.{digits}f}"
 
-    rows = [("n", "scheme", "set-up s", "draw ms", "kept MiB", "peak MiB")]
+    rows = []
     for c in costs:
         infeasible = " (infeasible)" if c.draw is None else ""
-        rows.append(
-            (
-                f"{c.n:,}",
-                c.name + infeasible,
-                number(c.setup, 3),
-                number(c.draw, 3),
-                number(c.kept, 1),
-                number(c.peak, 1),
-            )
-        )
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-
-    def line(row: tuple[str, ...]) -> str:
-        padded = [cell.ljust(widths[k]) if k == 1 else cell.rjust(widths[k]) for k, cell in enumerate(row)]
-        return "| " + " | ".join(padded) + " |" if markdown else "  ".join(padded)
-
-    rule = ["|" + "|".join("-" * (w + 1) + (" " if k == 1 else ":") for k, w in enumerate(widths)) + "|"]
+        times = (number(c.setup, 3), number(c.draw, 3))
+        rows.append((f"{c.n:,}", c.name + infeasible, *times, number(c.kept, 1), number(c.peak, 1)))
+    header = ("n", "scheme", "set-up s", "draw ms", "kept MiB", "peak MiB")
     head = [] if markdown else [f"m = {m}; memory is what set-up allocates, apart from p itself", ""]
-    return [*head, line(rows[0]), *(rule if markdown else []), *(line(row) for row in rows[1:])]
+    return [*head, text_table(header, rows, (1,), markdown)]

@@ -52,7 +52,7 @@ def compare(
     work = cells(config, Path(output))
     paths = [path for cell in work for path in cell.paths]
 
-    def check_outputs() -> str:
+    def check_outputs() -> list[tuple[int, list[int]]]:
         for path in paths:
             if force:
                 path.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def compare(
                 refuse_existing(path, force)
         return missing(work)
 
-    left = pick(work, world.first(check_outputs))
+    left = pick(work, world.from_server(check_outputs))
     with Progress(config.run.T * len(paths), not world.is_server, len(paths)) as progress:
         for cell in left:
             run_cell(cell, world, debug=debug, on_round=progress.update)

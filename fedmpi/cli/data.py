@@ -93,7 +93,7 @@ def line(name: str) -> str:
 
 def described(found: Contents) -> str:
     """A dataset's contents in one line."""
-    from fedmpi.report.tables import byte_size
+    from fedmpi.report.format import byte_size
 
     counts = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
     origin = f"{found.provenance['source']}, {found.provenance['created'][:10]}; {found.provenance['licence']}"

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from fedmpi.comm.bandwidth import Line
     from fedmpi.comm.clocks import Offsets
-    from fedmpi.comm.hardware import Seat
+    from fedmpi.comm.hardware import RankHardware
     from fedmpi.comm.world import World
     from fedmpi.scale.fit import Measured
     from fedmpi.scale.measurement import FittedMachine
@@ -24,6 +24,8 @@ GPU_BUFFERS = {
     False: "takes host buffers only, which is what fedmpi gives it",
     None: "does not tell whether it takes GPU buffers",
 }
+# The columns that hold words, not numbers.
+WORDS = ("host", "role", "cores", "devices", "auto", "transport")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Diagnosis:
     library: str
     cuda_aware: bool | None
     threads: int
-    seats: list[Seat]
+    seats: list[RankHardware]
     auto: list[str]
     offsets: Offsets
     lines: list[Line]
@@ -59,7 +61,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     """
     from fedmpi.comm.bandwidth import SIZES, message_overhead, probe_lines
     from fedmpi.comm.clocks import measure
-    from fedmpi.comm.hardware import choose, complaints, seats
+    from fedmpi.comm.hardware import choose_devices, gather_hardware, slowdowns
     from fedmpi.comm.world import connect, cuda_aware, library_version
     from fedmpi.errors import ConfigError
     from fedmpi.models.device import visible_devices
@@ -67,7 +69,7 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     if threads < 1:
         raise ConfigError(f"--threads {threads}: must be at least 1")
     world = connect()
-    taken = seats(world, visible_devices())
+    taken = gather_hardware(world, visible_devices())
     offsets = measure(world)
     sizes = [size for size in SIZES if size <= max(8.0, max_size * MB)]
     lines = probe_lines(world, sizes)
@@ -75,8 +77,8 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     rounds = measure_rounds(world, taken, max_size) if file else []
     if offsets is None:
         return
-    auto = choose(taken, world.workers(hosts_clients=False))
-    libraries, warnings = (library_version(), cuda_aware()), complaints(taken, threads)
+    auto = choose_devices(taken, world.workers(hosts_clients=False))
+    libraries, warnings = (library_version(), cuda_aware()), slowdowns(taken, threads)
     diagnosis = Diagnosis(*libraries, threads, taken, auto, offsets, lines, warnings)
     click.echo("\n".join(report(diagnosis)))
     if file:
@@ -84,16 +86,16 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
         file.write_text(json.dumps(as_dict(diagnosis, fitted), indent=1) + "\n")
 
 
-def measure_rounds(world: World, taken: list[Seat], max_size: float) -> list[Measured]:
+def measure_rounds(world: World, taken: list[RankHardware], max_size: float) -> list[Measured]:
     """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
-    from fedmpi.job.noop_rounds import rehearse_all
+    from fedmpi.job.noop_rounds import measure_machine
 
     if world.is_server and world.size > 1:
         click.echo("Measuring rounds without training; this takes a few minutes.", err=True)
-    return rehearse_all(world, taken, max_size * MB)
+    return measure_machine(world, taken, max_size * MB)
 
 
-def fit(taken: list[Seat], lines: list[Line], overhead: float, rounds: list[Measured]) -> FittedMachine:
+def fit(taken: list[RankHardware], lines: list[Line], overhead: float, rounds: list[Measured]) -> FittedMachine:
     """The machine that these measurements describe, with the server's arithmetic timed here."""
     from fedmpi.comm.bandwidth import ARITHMETIC, arithmetic
     from fedmpi.job.noop_rounds import SMALL
@@ -121,11 +123,11 @@ def report(diagnosis: Diagnosis) -> list[str]:
         f"hosts    {counts}   (ranks)",
         f"threads  {diagnosis.threads} per rank",
         "",
-        *table(rank_rows(diagnosis)),
+        table(rank_rows(diagnosis)),
     ]
     if diagnosis.lines:
         out += ["", "server and worker, one way: 8 B in µs, then MB/s (10⁶ bytes) by size of message", ""]
-        out += table(line_rows(diagnosis))
+        out.append(table(line_rows(diagnosis)))
     else:
         out += ["", "One process, so there are no lines to measure. Start it under mpirun: mpirun -n 3 fedmpi doctor"]
     out += ["", *(f"warning: {sentence}" for sentence in diagnosis.warnings)]
@@ -139,12 +141,12 @@ def rank_rows(diagnosis: Diagnosis) -> list[list[str]]:
         role = "server, worker" if alone else "worker" if seat.rank else "server"
         offset, error = diagnosis.offsets.offset[seat.rank], diagnosis.offsets.error[seat.rank]
         clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if seat.rank else ["", ""]
-        devices = seat.masked(", ".join(seat.devices) or "cpu"), diagnosis.auto[seat.rank] or "none"
+        devices = seat.with_mask(", ".join(seat.devices) or "cpu"), diagnosis.auto[seat.rank] or "none"
         rows.append([str(seat.rank), seat.host, role, cores(seat), *devices, *clock])
     return rows
 
 
-def cores(seat: Seat) -> str:
+def cores(seat: RankHardware) -> str:
     """The cores a rank may use, such as '0-3 of 8'."""
     runs: list[list[int]] = []
     for core in seat.cores:
@@ -183,14 +185,12 @@ def words(size: int) -> str:
     return f"{size} B"
 
 
-def table(rows: list[list[str]]) -> list[str]:
-    """Lines in columns: words to the left, numbers (all but the second column) to the right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    left = {k for k, name in enumerate(rows[0]) if name in ("host", "role", "cores", "devices", "auto", "transport")}
-    return [
-        "  ".join(cell.ljust(widths[k]) if k in left else cell.rjust(widths[k]) for k, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]
+def table(rows: list[list[str]]) -> str:
+    """The rows, of which the first is the header, as a table: words aligned to the left, numbers to the right."""
+    from fedmpi.report.tables import text_table
+
+    header, *body = rows
+    return text_table(header, body, [k for k, name in enumerate(header) if name in WORDS])
 
 
 def as_dict(diagnosis: Diagnosis, fitted: FittedMachine | None) -> dict[str, object]:

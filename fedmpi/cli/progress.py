@@ -7,10 +7,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fedmpi.report.tables import byte_size, seconds
+from fedmpi.report.format import byte_size, seconds
 
 if TYPE_CHECKING:
-    from fedmpi.job.round_log import Outcome
+    from fedmpi.job.outcome import Outcome
 
 BAR = 20
 # If stderr is not a terminal, about this many lines in a whole run.

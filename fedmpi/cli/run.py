@@ -42,7 +42,7 @@ def run(
     from fedmpi.cli.source import load, on_all_ranks
     from fedmpi.comm.world import connect
     from fedmpi.errors import ConfigError
-    from fedmpi.record import find_past, is_record
+    from fedmpi.record import find_earlier_run, is_record
 
     world = connect()
     if resume and force:
@@ -50,20 +50,20 @@ def run(
     config = on_all_ranks(world, lambda: load(source, overrides))
     path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
 
-    def is_over() -> str:
-        past = find_past(path, config) if resume else None
-        return "yes" if past and past.reaches(config) else ""
+    def is_over() -> bool:
+        earlier = find_earlier_run(path, config) if resume else None
+        return earlier is not None and earlier.is_complete(config)
 
-    if world.first(is_over):
+    if world.from_server(is_over):
         if world.is_server:
             click.echo(f"{path} is done: all {config.run.T} rounds; -s run.T=… extends it")
         return
     # Torch takes seconds to import: errors in the settings are reported before.
-    from fedmpi.job.server_loop import together
+    from fedmpi.job.start import run_job
 
     timeline = path.with_suffix(".trace.json") if profile else None
     with Progress(config.run.T, quiet=not world.is_server) as progress:
-        together(
+        run_job(
             [config],
             [path],
             world,

@@ -41,11 +41,4 @@ def on_all_ranks(world: World, read: Callable[[], Config]) -> Config:
     """
     from fedmpi.config import Config
 
-    parsed: list[Config] = []
-
-    def read_here() -> str:
-        parsed.append(read())
-        return parsed[0].to_toml()
-
-    text = world.first(read_here)
-    return parsed[0] if parsed else Config.from_toml(text)
+    return world.from_server(read, Config.to_toml, Config.from_toml)

@@ -37,9 +37,11 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
     from fedmpi.job import sweep as sweeps
 
     folder = Path(output or config.run.name)
-    world.first(lambda: str(len(sweeps.shard(sweeps.cells(config, folder), shard))))  # a wrong --shard is reported once
+    world.from_server(
+        lambda: len(sweeps.shard(sweeps.cells(config, folder), shard))
+    )  # a wrong --shard is reported once
     grid = sweeps.shard(sweeps.cells(config, folder), shard)
-    left = sweeps.pick(grid, world.first(lambda: sweeps.missing(grid)))
+    left = sweeps.pick(grid, world.from_server(lambda: sweeps.missing(grid)))
     if world.is_server:
         runs, todo = (sum(len(cell.configs) for cell in part) for part in (grid, left))
         click.echo(f"{runs} runs, {runs - todo} of them finished")

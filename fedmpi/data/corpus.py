@@ -31,6 +31,8 @@ class Corpus:
     taken. The other partitions deal out runs of 100 windows, labelled by play.
     """
 
+    samples = "text"
+
     def __init__(self, data: DataSettings) -> None:
         if data.partition == "paper":
             raise ConfigError(

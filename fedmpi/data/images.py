@@ -22,7 +22,9 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class ImageClients:
-    """CIFAR-10 for n clients, by data.partition; nothing but labels is read before a client is asked for."""
+    """CIFAR-10 for n clients, by data.partition; only labels are read before a client is asked for."""
+
+    samples = "images"
 
     def __init__(self, data: DataSettings) -> None:
         if data.partition == "natural":

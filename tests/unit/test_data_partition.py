@@ -122,6 +122,8 @@ def test_importances_from_a_file_are_divided_by_their_sum(tmp_path: Path) -> Non
     file = tmp_path / "p.txt"
     file.write_text("1, 1\n2 4\n")
     assert p(f"file:{file}") == [0.125, 0.125, 0.25, 0.5]
+    np.save(tmp_path / "p.npy", np.array([1, 1, 2, 4]))
+    assert p(f"file:{tmp_path / 'p.npy'}") == [0.125, 0.125, 0.25, 0.5]
 
 
 def test_dirichlet_importances_are_seeded() -> None:

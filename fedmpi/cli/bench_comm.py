@@ -20,20 +20,24 @@ PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced
 
 
 @click.command()
-@click.option("--max-size", default=256.0, show_default=True, help="Largest θ in MB; starts at 64 KB, times 2 or 4.")
-@click.option("--updates", default=4, show_default=True, help="Updates per worker and turn.")
-@click.option("--turns", default=15, show_default=True, help="Turns per median; a third of it from 64 MB on.")
+@click.option("--max-size", default=256.0, show_default=True, help="Largest θ, in MB (2²⁰ bytes); starts at 64 KB.")
+@click.option("--updates", default=4, show_default=True, help="Updates that each worker sends per turn.")
+@click.option("--turns", default=15, show_default=True, help="Turns per median; a third of them from 64 MB on.")
 @click.option("--markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it to this file.")
+@click.option("--plot", "picture", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also draw the results to this file.")  # fmt: skip
 def comm(
     max_size: float, updates: int, turns: int, markdown: bool, as_json: bool, picture: Path | None
 ) -> None:  # fmt: skip
-    """Bandwidth of model-sized messages: fedmpi's own path against raw mpi4py buffers and the pickled path.
+    """Measure the bandwidth of model-sized messages: fedmpi beside raw mpi4py buffers and pickled objects.
 
-    Under mpirun, with at least one worker: mpirun -n 3 fedmpi bench comm. All paths take turns in one job and each
-    time is a median over turns. `down` is from the server's first call until all ranks hold θ; `up` is from there
-    until the server has every update, in its sum ("per-client") or merely in its memory ("not added").
+    Needs mpirun and at least one worker. All ways of sending take turns in one job, and each time is a median over
+    turns. `down` lasts from the server's first call until all ranks hold θ; `up` from there until the server has added
+    every update to its sum ("per-client"), or only received it ("not added").
+
+    \b
+    mpirun -n 3 fedmpi bench comm
     """
     from fedmpi.comm.bench import race
     from fedmpi.comm.world import connect

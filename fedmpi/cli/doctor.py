@@ -42,7 +42,7 @@ class Diagnosis:
     warnings: list[str]
 
 
-@click.command()
+@click.command(short_help="Check this MPI job: hosts, cores, clocks, bandwidth.")
 @click.option("--threads", default=1, show_default=True, help="Threads per rank of the run that you plan "
               "(client.threads).")  # fmt: skip
 @click.option("--max-size", default=64.0, show_default=True, help="Largest message, in MB (2²⁰ bytes).")

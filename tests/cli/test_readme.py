@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, mpirun_command
 from tests.readme import regenerated
+from tests.support.commands import BIN, mpirun_command
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -46,16 +46,16 @@ def measure(out: Path, largest: int) -> None:
 
     from fedmpi.comm.bandwidth import first_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.job.noop_rounds import rehearse
-    from fedmpi.scale import Job
+    from fedmpi.job.noop_rounds import measure_rounds
+    from fedmpi.scale import JobShape
 
     world, found = connect(), []
     for W in WORKERS:
         with first_ranks(world, W + 1) as part:
             cases = [(b, m, exchange) for b in SIZES if b <= largest for m in CLIENTS for exchange in EXCHANGES]
             for b, m, exchange in cases if part else ():
-                job = Job(W, m, b, exchange, ranks_per_node=world.size)
-                seconds = rehearse(part, job, ROUNDS, SECONDS_PER_JOB[b])
+                job = JobShape(W, m, b, exchange, ranks_per_node=world.size)
+                seconds = measure_rounds(part, job, ROUNDS, SECONDS_PER_JOB[b])
                 found.append({"W": W, "m": m, "b": b, "exchange": exchange})
                 if world.is_server:
                     found[-1] |= {"seconds": float(np.median(seconds)), "rounds": len(seconds)}
@@ -91,7 +91,7 @@ def main() -> None:
         return measure(options.measure, options.largest)
 
     from fedmpi.report.tables import byte_size, seconds, table
-    from fedmpi.scale import Job, Machine, predict
+    from fedmpi.scale import JobShape, Machine, predict
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -102,7 +102,7 @@ def main() -> None:
     machine = Machine.from_dict(doctor["machine"])
     rows, errors = [], {exchange: [] for exchange in EXCHANGES}
     for case in found:
-        job = Job(case["W"], case["m"], case["b"], case["exchange"], ranks_per_node=max(WORKERS) + 1)
+        job = JobShape(case["W"], case["m"], case["b"], case["exchange"], ranks_per_node=max(WORKERS) + 1)
         case["predicted"] = predict(machine, job).total
         case["error"] = case["predicted"] / case["seconds"] - 1
         errors[case["exchange"]].append(abs(case["error"]))

@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 import fedmpi
-from fedmpi.comm.launcher import is_first_rank, mark
+from fedmpi.comm.launcher import is_first_rank, write_exit_file
 from fedmpi.errors import FedmpiError
 
 # command -> module that defines a click command of the same name ("-" becomes "_")
@@ -63,7 +63,7 @@ def cli() -> None:
 
 def main() -> None:
     """The `fedmpi` command: every error is one sentence, with exit code 2 for bad input and 1 for a failed run."""
-    mark("running")
+    write_exit_file("running")
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -87,7 +87,7 @@ def main() -> None:
         if "--debug" in sys.argv:
             traceback.print_exc()
     code = code if isinstance(code, int) else 0
-    mark(str(code))
+    write_exit_file(str(code))
     end(code)
 
 
@@ -95,7 +95,7 @@ def end(code: int) -> None:
     """End the process; without the usual ceremony if HDF5 would crash in it, over a file that it could not write, or
     MPI could hang in it, waiting for ranks that were lost."""
     writer, world = (sys.modules.get(f"fedmpi.{name}") for name in ("record.writer", "comm.world"))
-    if (writer and writer.UNCLOSED) or (world and world.LOST):
+    if (writer and writer.UNCLOSED) or (world and world.LOST_RANKS):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -35,6 +35,6 @@ def explain(prefix: str) -> None:
 @click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting.")
 def show(source: str, overrides: tuple[str, ...]) -> None:
     """Print the complete configuration of a preset, a file or a record, as TOML."""
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load
 
     click.echo(load(source, overrides).to_toml(), nl=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fedmpi.report.tables import byte_size, seconds
 
 if TYPE_CHECKING:
-    from fedmpi.job.round_log import Outcome
+    from fedmpi.job.outcome import Outcome
 
 BAR = 20
 # Elsewhere than on a terminal, about this many lines in a whole run.

@@ -10,8 +10,7 @@ def schemes() -> None:
     """List the sampling schemes."""
     from fedmpi.sampling import SCHEMES
 
-    rows = [(name, f"{'BIASED: ' if scheme.biased else ''}{scheme.summary}") for name, scheme in SCHEMES.items()]
-    width = max(len(name) for name, _ in rows)
-    for name, summary in rows:
-        click.echo(f"{name:<{width}}  {summary}")
+    width = max(len(name) for name in SCHEMES)
+    for name, scheme in SCHEMES.items():
+        click.echo(f"{name:<{width}}  {scheme.summary}")
     click.echo("\nYour own: -s sampling.scheme=package.module:Class, a class with draw(rng) (see the README).")

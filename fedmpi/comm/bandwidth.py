@@ -140,7 +140,7 @@ def arithmetic(size: int = ARITHMETIC, times: int = 5) -> tuple[float, float]:
     adding, stepping = [], []
     for _ in range(times):
         marks = [time.process_time()]
-        total.begin(magnitude(theta))
+        total.reset(magnitude(theta))
         marks.append(time.process_time())
         total.add(1.0, delta, 1e-6 * d**0.5)
         marks.append(time.process_time())

@@ -87,13 +87,15 @@ def number(environ: Mapping[str, str], name: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-MARK = "FEDMPI_MARK"
+# The launch scripts name here the file for rank 0's exit code.
+EXIT_FILE = "FEDMPI_EXIT_FILE"
 # Launchers tell each process its rank here: known before MPI is, and without it.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
-def mark(text: str) -> None:
-    if (path := os.environ.get(MARK)) and is_first_rank():
+def write_exit_file(text: str) -> None:
+    """On rank 0, replace what the exit file holds: "running", then the exit code. Without a launch script, nothing."""
+    if (path := os.environ.get(EXIT_FILE)) and is_first_rank():
         with suppress(OSError), open(path, "w", encoding="utf-8") as file:
             file.write(text)
 

@@ -44,7 +44,7 @@ def pass_on(world: World, array: Any) -> list[MPI.Request]:
     return sent
 
 
-class Adder:
+class TreeSum:
     """Sums of (d,) int64 over all ranks, with room for two pieces per child."""
 
     def __init__(self, world: World, d: int) -> None:

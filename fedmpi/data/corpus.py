@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.characters import VOCABULARY, WINDOW, split_point
 from fedmpi.data.partition import Partition
 from fedmpi.data.sources.cache import in_cache
@@ -31,7 +31,9 @@ class Corpus:
     taken. The other partitions deal out runs of 100 windows, labelled by play.
     """
 
-    def __init__(self, data: Data) -> None:
+    samples = "text"
+
+    def __init__(self, data: DataSettings) -> None:
         if data.partition == "paper":
             raise ConfigError(
                 f"data.partition = 'paper': is for images; '{data.name}' has clients of its own, 'natural'"

@@ -9,7 +9,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.partition import Partition
 from fedmpi.data.sources.cache import in_cache
 from fedmpi.data.sources.cifar10 import CLASSES, SHAPE
@@ -22,9 +22,11 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class ImageClients:
-    """CIFAR-10 for n clients, by data.partition; nothing but labels is read before a client is asked for."""
+    """CIFAR-10 for n clients, by data.partition; only labels are read before a client is asked for."""
 
-    def __init__(self, data: Data) -> None:
+    samples = "images"
+
+    def __init__(self, data: DataSettings) -> None:
         if data.partition == "natural":
             raise ConfigError(
                 f"data.partition = 'natural': '{data.name}' has no clients of its own; take 'paper', 'iid', 'dirichlet'"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.sizes import client_sizes
 from fedmpi.errors import ConfigError
 from fedmpi.rng import stream
@@ -34,7 +34,7 @@ class Partition:
     n_samples, n_test: (n,) int64, in samples. A client's last piece may be used in part.
     """
 
-    def __init__(self, data: Data, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
+    def __init__(self, data: DataSettings, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
         self.data, self.per_piece = data, per_piece
         self.labels = (train_labels, test_labels)
         if data.partition == "shard":
@@ -110,6 +110,14 @@ class Partition:
                 )
 
 
+def check_natural(data: DataSettings) -> None:
+    """Raise a ConfigError if generated data, which is made client by client, is to be partitioned."""
+    if data.partition != "natural":
+        raise ConfigError(
+            f"data.partition = '{data.partition}': '{data.name}' is generated client by client ('natural')"
+        )
+
+
 def paper_sizes(n: int) -> Ints:
     """n_i of the paper's CIFAR-10 clients, in the same proportions for any n: (n,) int64."""
     return PAPER_SIZES[np.arange(n) * len(PAPER_SIZES) // n].astype(np.int64)
@@ -123,10 +131,11 @@ def pieces_by_label(labels: Ints) -> dict[int, Ints]:
 
 
 def dirichlet(rng: Generator, alpha: float, size: int) -> NDArray[np.float64]:
-    """One draw of a symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α underflows."""
+    """One draw of the symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α is too small for numpy."""
     drawn = rng.dirichlet(np.full(size, alpha))
     if not abs(drawn.sum() - 1) < 1e-6:
-        drawn = np.eye(size)[rng.integers(size)]
+        drawn = np.zeros(size)
+        drawn[rng.integers(size)] = 1.0
     return drawn
 
 

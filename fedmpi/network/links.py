@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.config import Network
+from fedmpi.config import NetworkSettings
 from fedmpi.data.sources.archive import read_file
 from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
@@ -30,7 +30,7 @@ MOST_BYTES = 256 << 20
 class Links:
     """The links of n clients: those of a trace, or those drawn so far."""
 
-    def __init__(self, network: Network, n: int) -> None:
+    def __init__(self, network: NetworkSettings, n: int) -> None:
         self.seed = network.seed
         self.median = np.array([network.latency, network.down, network.up, network.speed])
         self.spread = np.array([network.latency_spread, network.down_spread, network.up_spread, network.speed_spread])

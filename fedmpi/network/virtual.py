@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedmpi.config import Network
+from fedmpi.config import NetworkSettings
 from fedmpi.network.links import Links
 from fedmpi.network.sharing import Floats, transfer
 
@@ -63,7 +63,7 @@ class VirtualRound:
 class VirtualNetwork:
     """The links of a virtual federation of n clients, and the rounds over them."""
 
-    def __init__(self, network: Network, n: int) -> None:
+    def __init__(self, network: NetworkSettings, n: int) -> None:
         self.links = Links(network, n)
         self.server_down, self.server_up = network.server_down, network.server_up
 

@@ -10,10 +10,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedmpi.errors import ConfigError
+from fedmpi.sampling.cluster_table import ClusterTable, Whole, narrowed, whole_shares
 from fedmpi.sampling.law import Floats, Law
 from fedmpi.sampling.md import counted
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.table import ClusterTable, Whole, narrowed, whole_shares
 
 VAR_N_LIMIT = 2048
 """Var N of clustered is exact up to this many clients; the cost is its square."""

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from fedmpi.sampling.block_search import BlockSearch
 from fedmpi.sampling.law import Floats, Ints, Law
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.search import BlockSearch
 
 DISTINCT_P_LIMIT = 4096
 """Var N of md is exact up to this many distinct values of p; the cost is its square."""

@@ -7,7 +7,7 @@ import pytest
 
 from fedmpi.comm.clocks import ClockMap, measure
 from fedmpi.comm.world import connect
-from tests.mpi.conftest import everywhere
+from tests.support.ranks import fail_together
 
 pytestmark = pytest.mark.mpi
 
@@ -18,14 +18,14 @@ def test_the_true_offset_is_within_the_stated_error(shift: float) -> None:
     world.clock_shift = shift * world.rank
     before = world.now()
     offsets = measure(world, rounds=20)
-    passed = (offsets is None) != world.is_server
-    if offsets is not None:
-        truth = shift * np.arange(world.size)
-        passed = bool((np.abs(offsets.offset - truth) <= offsets.error + 1e-9).all())
-        passed = passed and offsets.offset[0] == offsets.error[0] == 0.0
-        passed = passed and bool((offsets.error[1:] > 0).all())
-        passed = passed and bool(((offsets.at >= before) & (offsets.at <= world.now())).all())
-    assert everywhere(passed)
+    with fail_together():
+        assert (offsets is None) != world.is_server
+        if offsets is not None:
+            truth = shift * np.arange(world.size)
+            assert (np.abs(offsets.offset - truth) <= offsets.error + 1e-9).all()
+            assert offsets.offset[0] == offsets.error[0] == 0.0
+            assert (offsets.error[1:] > 0).all()
+            assert ((offsets.at >= before) & (offsets.at <= world.now())).all()
 
 
 def test_a_shifted_ranks_times_are_mapped_back() -> None:
@@ -34,7 +34,6 @@ def test_a_shifted_ranks_times_are_mapped_back() -> None:
     clocks = ClockMap(world.size)
     shown = np.empty(1)
     moments = np.empty((world.size, 1)) if world.is_server else None
-    passed = True
     for _ in range(2):
         offsets = measure(world, rounds=20)
         world.comm.Barrier()
@@ -42,11 +41,10 @@ def test_a_shifted_ranks_times_are_mapped_back() -> None:
         world.comm.Barrier()
         shown[0] = world.now()
         world.comm.Gather(shown, moments, root=0)
-        if offsets is None or moments is None:
-            continue
-        clocks.add(offsets)
-        for rank, (t,) in enumerate(moments):
-            # Every rank looked at its clock after the server entered the barrier and before the gather was over.
-            mapped, error = clocks.to_server(rank, t), clocks.error(rank, t)
-            passed = passed and began - error <= mapped <= world.now() + error
-    assert everywhere(passed)
+        with fail_together():
+            if offsets is not None and moments is not None:
+                clocks.add(offsets)
+                for rank, (t,) in enumerate(moments):
+                    # Every rank read its clock after the server entered the barrier and before the gather was over.
+                    mapped, error = clocks.to_server(rank, t), clocks.error(rank, t)
+                    assert began - error <= mapped <= world.now() + error, f"clock of rank {rank}"

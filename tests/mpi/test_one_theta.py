@@ -13,7 +13,7 @@ from fedmpi import Config, open_record, run
 from fedmpi.comm.world import World
 from fedmpi.data import load_dataset
 from tests import reference
-from tests.mpi.conftest import COMM, everywhere
+from tests.support.ranks import COMM, fail_together
 
 pytestmark = pytest.mark.mpi
 
@@ -41,13 +41,19 @@ def alone_and_together(preset: str, settings: dict[str, Any], path: Path) -> tup
     return (open_record(path / "alone.h5"), open_record(path / "together.h5")) if COMM.rank == 0 else None
 
 
-def same_run(alone: Any, together: Any) -> bool:
-    return (
-        alone.theta.tobytes() == together.theta.tobytes()
-        and alone.history[1].tobytes() == together.history[1].tobytes()
-        and all(alone.cohorts[name].tobytes() == together.cohorts[name].tobytes() for name in ("t", "client", "omega"))
-        and alone.evals.tobytes() == together.evals.tobytes()
-    )
+def bits(record: Any) -> dict[str, bytes]:
+    """What must be the same in every record of a run, by name."""
+    drawn = {f"cohorts.{name}": record.cohorts[name].tobytes() for name in ("t", "client", "omega")}
+    history, evals = record.history[1].tobytes(), record.evals.tobytes()
+    return {"theta": record.theta.tobytes(), "history": history, "evals": evals, **drawn}
+
+
+def assert_same_run(records: tuple[Any, Any] | None) -> None:
+    """Collective. Fail on all ranks if rank 0's two records differ in any bit that counts."""
+    with fail_together():
+        if records is not None:
+            alone, together = map(bits, records)
+            assert [name for name in alone if alone[name] != together[name]] == []
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
@@ -61,7 +67,7 @@ def test_quadratic_is_the_same_bits(shared_path: Path, scheme: str, hosts_client
         "comm.exchange": exchange,
     }
     records = alone_and_together("quadratic", settings, shared_path)
-    assert everywhere(records is None or same_run(*records))
+    assert_same_run(records)
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
@@ -70,23 +76,23 @@ def test_quadratic_is_the_same_bits(shared_path: Path, scheme: str, hosts_client
 def test_whoever_is_free_may_train_a_client(shared_path: Path, scheme: str, hosts_clients: bool, exchange: str) -> None:
     where = {"comm.placement": "dynamic", "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
     records = alone_and_together("quadratic", {**QUADRATIC, **where, "sampling.scheme": scheme}, shared_path)
-    assert everywhere(records is None or same_run(*records))
+    assert_same_run(records)
 
 
 @pytest.mark.parametrize("scheme", ["md", "optimal"])
 def test_messages_may_be_in_a_device_s_memory(shared_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the CPU in a GPU's place: MPI is given torch's tensors, for θ as for updates."""
-    monkeypatch.setattr("fedmpi.job.server_loop.device_of_messages", lambda device, settings: device)
+    monkeypatch.setattr("fedmpi.job.worker_loop.device_of_messages", lambda device, settings: device)
     settings = {**QUADRATIC, "data.dim": 301, "sampling.scheme": scheme}
     records = alone_and_together("quadratic", settings, shared_path)
-    assert everywhere(records is None or same_run(*records))
+    assert_same_run(records)
 
 
 @pytest.mark.parametrize("scheme", ["optimal-approx", "clustered-similarity", "fedavg", "poisson"])
 def test_quadratic_is_the_same_bits_with_other_schemes(shared_path: Path, scheme: str) -> None:
     settings = {**QUADRATIC, "sampling.scheme": scheme, "sampling.m": 3, "data.spread": 0.3}
     records = alone_and_together("quadratic", settings, shared_path)
-    assert everywhere(records is None or same_run(*records))
+    assert_same_run(records)
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
@@ -94,7 +100,7 @@ def test_quadratic_is_the_same_bits_with_other_schemes(shared_path: Path, scheme
 def test_lstm_is_the_same_bits(shared_path: Path, hosts_clients: bool, exchange: str) -> None:
     settings = {**LSTM, "server.hosts_clients": hosts_clients, "comm.exchange": exchange}
     records = alone_and_together("demo", settings, shared_path)
-    assert everywhere(records is None or same_run(*records))
+    assert_same_run(records)
 
 
 @pytest.mark.parametrize("scheme", ["full", "md", "uniform", "binomial"])
@@ -102,44 +108,42 @@ def test_quadratic_equals_the_oracle(shared_path: Path, scheme: str) -> None:
     settings = {**QUADRATIC, "run.seed": 5, "sampling.scheme": scheme, "client.mu": 0.3, "server.eta_g": 0.8}
     config = Config.load("quadratic", settings)
     run(config, shared_path / "run.h5")
-    passed = True
-    if COMM.rank == 0:
-        record, data = open_record(shared_path / "run.h5"), load_dataset(config)
-        minima = [np.asarray(data.client(i).minimum, float) for i in range(11)]
-        theta, cohorts = reference.federate(
-            np.zeros(20, np.float32),
-            lambda theta, t, i: reference.quadratic_update(theta, minima[i], 10, 0.1, 0.3),
-            scheme, record.clients["p"], 4, 5, 6, 0.8,
-        )  # fmt: skip
-        passed = same_cohorts(record, cohorts) and np.allclose(record.theta, theta, rtol=3e-6, atol=3e-6)
-    assert everywhere(passed)
+    with fail_together():
+        if COMM.rank == 0:
+            record, data = open_record(shared_path / "run.h5"), load_dataset(config)
+            minima = [np.asarray(data.client(i).minimum, float) for i in range(11)]
+            theta, cohorts = reference.federate(
+                np.zeros(20, np.float32),
+                lambda theta, t, i: reference.quadratic_update(theta, minima[i], 10, 0.1, 0.3),
+                scheme, record.clients["p"], 4, 5, 6, 0.8,
+            )  # fmt: skip
+            assert_same_cohorts(record, cohorts)
+            np.testing.assert_allclose(record.theta, theta, rtol=3e-6, atol=3e-6)
 
 
 def test_lstm_equals_plain_torch(shared_path: Path) -> None:
     config = Config.load("demo", {**LSTM, "run.seed": 3})
     run(config, shared_path / "run.h5")
-    passed = True
-    if COMM.rank == 0:
-        record, data = open_record(shared_path / "run.h5"), load_dataset(config)
-        texts = [data.client(i).train.numpy() for i in range(6)]
-        start = record.history[1][0]
-        theta, cohorts = reference.federate(
-            start,
-            lambda theta, t, i: reference.lstm_update(theta, texts[i], 3, t, i, 2, 8, 1.5),
-            "md", record.clients["p"], 3, 3, 2, 1.0,
-        )  # fmt: skip
-        moved = np.abs(theta - start).max()
-        passed = len(start) == 135_700 and moved > 1e-3 and same_cohorts(record, cohorts)
-        passed = passed and np.abs(record.theta - theta).max() < 1e-5 * moved + 1e-6
-    assert everywhere(passed)
+    with fail_together():
+        if COMM.rank == 0:
+            record, data = open_record(shared_path / "run.h5"), load_dataset(config)
+            texts = [data.client(i).train.numpy() for i in range(6)]
+            start = record.history[1][0]
+            theta, cohorts = reference.federate(
+                start,
+                lambda theta, t, i: reference.lstm_update(theta, texts[i], 3, t, i, 2, 8, 1.5),
+                "md", record.clients["p"], 3, 3, 2, 1.0,
+            )  # fmt: skip
+            moved = np.abs(theta - start).max()
+            assert len(start) == 135_700
+            assert moved > 1e-3
+            assert_same_cohorts(record, cohorts)
+            assert np.abs(record.theta - theta).max() < 1e-5 * moved + 1e-6
 
 
-def same_cohorts(record: Any, cohorts: list[dict[int, float]]) -> bool:
-    """Whether S_t is the oracle's exactly and ω to the last bit or two (n p/m may be rounded in another order)."""
+def assert_same_cohorts(record: Any, cohorts: list[dict[int, float]]) -> None:
+    """S_t is the oracle's exactly, and ω to the last bit or two (n p/m may be rounded in another order)."""
     for t, expected in enumerate(cohorts):
         rows = record.cohorts[record.cohorts["t"] == t]
-        if rows["client"].tolist() != list(expected) or not np.allclose(
-            rows["omega"], list(expected.values()), rtol=1e-15
-        ):
-            return False
-    return True
+        assert rows["client"].tolist() == list(expected), f"S_t of round {t}"
+        np.testing.assert_allclose(rows["omega"], list(expected.values()), rtol=1e-15, err_msg=f"ω of round {t}")

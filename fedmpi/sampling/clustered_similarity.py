@@ -7,11 +7,11 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedmpi.errors import ConfigError
+from fedmpi.sampling.cluster_table import ClusterTable, Whole, narrowed
 from fedmpi.sampling.clustered import ClusteredLaw, included, law_of_table, shares_of
 from fedmpi.sampling.law import Floats, Ints
 from fedmpi.sampling.md import counted
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.table import ClusterTable, Whole, narrowed
 from fedmpi.sampling.ward import DISTANCES, cut_by_weight, distances, ward_tree
 
 LARGEST_N = 4096

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedmpi.sampling.block_search import BlockSearch
 from fedmpi.sampling.law import Floats, Ints
-from fedmpi.sampling.search import BlockSearch
 
 Whole = NDArray[Any]
 """int64 where every number fits, else an object array of Python ints: the same code runs on both."""

@@ -47,6 +47,7 @@ TYPES = {
     "tuple[tuple[int, int], ...]": "list of pairs of integers",
 }
 NUMBERS = {"i": "int", "f": "float"}
+COLUMNS = ("type", "unit", "symbol", "meaning", "if absent")
 MOST_DIFFERENCES = 40
 
 
@@ -113,18 +114,15 @@ def first_sentence(command: click.Command) -> str:
 
 
 def record(_: str) -> str:
-    """Every dataset of a record: tables one by one, then plain datasets by group."""
+    """Every dataset of a record: tables one by one, then the datasets that are no tables."""
     parts = []
     for dataset in filter(is_table, SCHEMA):
         rows = [[f"`{field.name}`", *described(field)] for field in dataset.fields]
         title = f"### `{dataset.path}`\n\nTable of shape {shape(dataset)}: {dataset.meaning}."
-        parts.append(f"{title}\n\n{table(['column', 'type', 'unit', 'symbol', 'meaning'], rows)}")
+        parts.append(f"{title}\n\n{table(['column', *COLUMNS], rows)}")
     plain = [dataset for dataset in SCHEMA if not is_table(dataset)]
     rows = [[f"`{dataset.path}`", shape(dataset), *described(dataset.fields[0])] for dataset in plain]
-    for dataset, row in zip(plain, rows, strict=True):
-        row[-1] += "; only with `record.per_client`" if dataset.optional else ""
-    header = ["dataset", "shape", "type", "unit", "symbol", "meaning"]
-    parts.append(f"### Plain datasets\n\n{table(header, rows)}")
+    parts.append(f"### Plain datasets\n\n{table(['dataset', 'shape', *COLUMNS], rows)}")
     return "\n\n".join(parts)
 
 
@@ -137,10 +135,11 @@ def shape(dataset: Dataset) -> str:
 
 
 def described(field: Field) -> list[str]:
-    """Type, unit, symbol and meaning of a column: "<f8" is "float64", "S16" is "text, 16 bytes"."""
+    """The cells of COLUMNS for a column: "<f8" is "float64", "S16" is "text, 16 bytes"."""
     kind, size = field.dtype.lstrip("<|")[0], int(field.dtype.lstrip("<|")[1:])
     named = f"text, {size} bytes" if kind == "S" else f"{NUMBERS[kind]}{8 * size}"
-    return [named, field.unit or "–", field.symbol or "–", field.meaning]
+    absent = "error" if field.essential else '""' if kind == "S" else str(field.default).replace("nan", "NaN")
+    return [named, field.unit or "–", field.symbol or "–", field.meaning, absent]
 
 
 def output(arguments: str) -> str:

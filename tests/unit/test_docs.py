@@ -16,6 +16,7 @@ from fedmpi.cli import cli
 from fedmpi.config import declared_keys, presets
 from fedmpi.record import Record
 from fedmpi.sampling import SCHEMES
+from tests.unit.test_imports import LAYERS
 from tools import docs
 
 ROOT = Path(__file__).parents[2]
@@ -140,7 +141,7 @@ def commands(text: str) -> Iterator[list[str]]:
     """The words after `fedmpi` of every command in a page: in blocks, and between backticks."""
     blocks = [content for language, content in FENCED.findall(text) if language in ("", "sh")]
     lines = [line for block in blocks for line in block.splitlines()]
-    lines += re.findall(r"`([^`\n]*\bfedmpi [^`\n]*)`", FENCED.sub("", text))
+    lines += re.findall(r"`([^`]*\bfedmpi [^`]*)`", FENCED.sub("", text).replace("\n", " "))
     for line in lines:
         if re.match(r"(\$ |mpirun [^#]*|srun [^#]*)?fedmpi [a-z]", line):
             yield shlex.split(line[line.index("fedmpi ") :], comments=True)[1:]
@@ -180,3 +181,35 @@ def test_the_citation_is_of_this_version() -> None:
     assert re.findall(r'^version: "?([^"\n]+)"?$', citation, re.M) == [fedmpi.__version__]
     assert re.findall(r'^cff-version: "?([^"\n]+)"?$', citation, re.M) == ["1.2.0"]
     assert re.findall(r"^license: (.+)$", citation, re.M) == ["BSD-3-Clause"]
+
+
+def rooms() -> Iterator[tuple[list[str], list[str]]]:
+    """(paths, names to start with) of every row of the table of rooms in docs/architecture.md."""
+    section = text_of(ROOT / "docs/architecture.md").split("## The rooms")[1].split("\n## ")[0]
+    for room, start in re.findall(r"^\| (`[^|]*) \| [^|]* \| ([^|]*) \|$", section, re.M):
+        yield re.findall(r"`([^`]+)`", room), re.findall(r"`([^`]+)`", start)
+
+
+def test_the_rooms_are_those_of_the_package() -> None:
+    package = [path for path in (ROOT / "fedmpi").iterdir() if not path.name.startswith(("_", "."))]
+    there = {f"fedmpi/{path.name}/" for path in package if path.is_dir() and path.name != "launch"}
+    there |= {f"fedmpi/{path.name}" for path in package if path.suffix == ".py"}
+    assert {path for paths, _ in rooms() for path in paths if path.startswith("fedmpi/")} == there
+
+
+def test_what_to_start_with_is_in_its_room() -> None:
+    for paths, names in rooms():
+        files = [
+            file for path in paths for file in ([ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("*.py"))
+        ]
+        text = "\n".join(map(text_of, files))
+        for name in names:
+            defined = re.search(rf"^ *(def|class) {name.rpartition('.')[2]}\b", text, re.M)
+            assert defined or (ROOT / name).is_file(), (paths, name)
+
+
+def test_the_direction_of_imports_is_the_one_that_is_enforced() -> None:
+    section = text_of(ROOT / "docs/architecture.md").split("## The direction of imports")[1].split("\n## ")[0]
+    lines = FENCED.findall(section)[0][1].splitlines()
+    layers = [layer - {"", "__main__"} for layer in LAYERS]
+    assert [set(line.split(", ")) for line in reversed(lines)] == layers

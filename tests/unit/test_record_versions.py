@@ -20,7 +20,7 @@ from fedmpi.record.schema import SCHEMA, TABLES, Dataset, Field, plain, seconds
 from fedmpi.report.live import frame, snapshot
 from fedmpi.report.summary import about, comparison
 from fedmpi.report.write import write_report
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 COLUMNS = [(dataset.path, field) for dataset in SCHEMA for field in dataset.fields if field.name]
 EXPECTED_ROWS = {"/rounds": 2, "/cohorts": 4, "/evals": 3, "/events": 0}

@@ -14,7 +14,7 @@ import pytest
 from fedmpi.cli.launch_scripts import ClusterJob, seconds
 from fedmpi.config import Config
 from fedmpi.errors import ConfigError
-from tests.conftest import BIN, Finished
+from tests.support.commands import BIN, Finished
 
 ROOT = Path(__file__).parents[2]
 Fedmpi = Callable[..., Finished]

@@ -33,7 +33,7 @@ from fedmpi.report.live import frame, snapshot
 from fedmpi.report.target import rounded_up
 from fedmpi.report.write import write_report
 from tests.fuzz.records import seeds, use
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 TIME_LIMIT = 60
 DONE, OWN, RUNNING, KILLED, EARLY = range(5)

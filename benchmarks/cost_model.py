@@ -65,7 +65,7 @@ def measure(out: Path, largest: int) -> None:
 
 def markdown(found: list[dict]) -> list[str]:
     """One row per exchange, size and W; in each cell measured, predicted and the error."""
-    from fedmpi.report.tables import byte_size, seconds
+    from fedmpi.report.format import byte_size, seconds
 
     heads = " | ".join(f"m = {m}" for m in CLIENTS)
     out = [f"| exchange | \\|θ\\| | W | {heads} |", "|---" * (3 + len(CLIENTS)) + "|"]
@@ -90,7 +90,8 @@ def main() -> None:
     if options.measure:
         return measure(options.measure, options.largest)
 
-    from fedmpi.report.tables import byte_size, seconds, table
+    from fedmpi.report.format import byte_size, seconds
+    from fedmpi.report.tables import text_table
     from fedmpi.scale import JobShape, Machine, predict
 
     began = time.monotonic()
@@ -112,7 +113,7 @@ def main() -> None:
     if options.markdown:
         print("\n".join(markdown(found)))
     else:
-        print(table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
+        print(text_table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
     every = [error for each in errors.values() for error in each]
     each = ", ".join(f"{exchange} {statistics.median(values):.1%}" for exchange, values in errors.items())
     print(f"\nmedian error {statistics.median(every):.1%} over {len(every)} cases ({each})")

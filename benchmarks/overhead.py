@@ -73,7 +73,8 @@ def small(folder: Path) -> None:
     import numpy as np
 
     from fedmpi import open_record
-    from fedmpi.report.tables import seconds, table
+    from fedmpi.report.format import seconds
+    from fedmpi.report.tables import text_table
 
     rows = []
     for exchange, m in CASES:
@@ -83,7 +84,7 @@ def small(folder: Path) -> None:
             phases = {name: float(np.median(values[WARM_UP:])) for name, values in record.phases.items()}
         rows.append([f"{exchange}, m = {m}", *map(seconds, phases.values()), seconds(raw["down"] + raw["up"])])
     print(f"No-op rounds, 3 ranks, |θ| = {D:,} parameters (medians of 350 rounds; raw: of 40):\n")
-    print(table(["exchange", *phases, "raw MPI"], rows))
+    print(text_table(["exchange", *phases, "raw MPI"], rows))
 
 
 def large(folder: Path) -> None:

@@ -19,8 +19,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedmpi import open_record
+from fedmpi.report.format import byte_size, seconds
 from fedmpi.report.statistics import estimate
-from fedmpi.report.tables import byte_size, seconds, table
+from fedmpi.report.tables import text_table
 from tests.multinode.bed import Bed, why_not
 
 SCHEMES = ("md", "uniform", "clustered", "binomial", "optimal")
@@ -70,7 +71,7 @@ def print_costs(folder: Path) -> None:
             p = records[0].clients["p"]
             print(f"md: mean N by its law n − Σ(1−p_i)^m = {len(p) - ((1 - p) ** SETTINGS['sampling.m']).sum():.2f}\n")
     header = ["scheme", "mean N", "down logical", "down wire", "up logical", "up wire", "down", "up", "wait"]
-    print(table(header, rows))
+    print(text_table(header, rows))
 
 
 def print_prediction(bed: Bed, run: list[str]) -> None:
@@ -83,7 +84,7 @@ def print_prediction(bed: Bed, run: list[str]) -> None:
     for name in ("replayed", "real"):
         with open_record(bed.folder / f"{name}.h5") as record:
             rows.append([name, *(seconds(float(np.median(record.rounds[f"time_{way}"]))) for way in ("down", "up"))])
-    print(table(["", "down", "up"], rows))
+    print(text_table(["", "down", "up"], rows))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ GPU_BUFFERS = {
     False: "takes host buffers only, which is what fedmpi gives it",
     None: "does not tell whether it takes GPU buffers",
 }
+# The columns that hold words, not numbers.
+WORDS = ("host", "role", "cores", "devices", "auto", "transport")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Diagnosis:
     warnings: list[str]
 
 
-@click.command()
+@click.command(short_help="Check this MPI job: hosts, cores, clocks, bandwidth.")
 @click.option("--threads", default=1, show_default=True, help="Threads per rank of the run that you plan "
               "(client.threads).")  # fmt: skip
 @click.option("--max-size", default=64.0, show_default=True, help="Largest message, in MB (2²⁰ bytes).")
@@ -121,11 +123,11 @@ def report(diagnosis: Diagnosis) -> list[str]:
         f"hosts    {counts}   (ranks)",
         f"threads  {diagnosis.threads} per rank",
         "",
-        *table(rank_rows(diagnosis)),
+        table(rank_rows(diagnosis)),
     ]
     if diagnosis.lines:
         out += ["", "server and worker, one way: 8 B in µs, then MB/s (10⁶ bytes) by size of message", ""]
-        out += table(line_rows(diagnosis))
+        out.append(table(line_rows(diagnosis)))
     else:
         out += ["", "One process, so there are no lines to measure. Start it under mpirun: mpirun -n 3 fedmpi doctor"]
     out += ["", *(f"warning: {sentence}" for sentence in diagnosis.warnings)]
@@ -183,14 +185,12 @@ def words(size: int) -> str:
     return f"{size} B"
 
 
-def table(rows: list[list[str]]) -> list[str]:
-    """Lines in columns: words to the left, numbers (all but the second column) to the right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    left = {k for k, name in enumerate(rows[0]) if name in ("host", "role", "cores", "devices", "auto", "transport")}
-    return [
-        "  ".join(cell.ljust(widths[k]) if k in left else cell.rjust(widths[k]) for k, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]
+def table(rows: list[list[str]]) -> str:
+    """The rows, of which the first is the header, as a table: words aligned to the left, numbers to the right."""
+    from fedmpi.report.tables import text_table
+
+    header, *body = rows
+    return text_table(header, body, [k for k, name in enumerate(header) if name in WORDS])
 
 
 def as_dict(diagnosis: Diagnosis, fitted: FittedMachine | None) -> dict[str, object]:

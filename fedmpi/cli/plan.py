@@ -85,9 +85,10 @@ def plan(
     cores: int | None,
     as_json: bool,
 ) -> None:
-    """Predict the seconds per round with W workers, and where the server becomes the bottleneck.
+    """Predict the seconds per round on a larger cluster.
 
-    docs/scale.md explains the model and how accurate it is. It leaves out evaluation, compression and stragglers.
+    Also says where the server becomes the bottleneck, and which exchange to choose. docs/scale.md explains the model
+    and how accurate it is. It leaves out evaluation, compression and stragglers.
 
     \b
     fedmpi plan --workers 1024 --theta 400MB -m 1024
@@ -116,7 +117,8 @@ def plan(
 
 def lines(forecast: Forecast) -> list[str]:
     """The forecast as text: the job, its phases, what limits it, what to choose."""
-    from fedmpi.report.tables import byte_size, seconds, table
+    from fedmpi.report.format import byte_size, seconds
+    from fedmpi.report.tables import text_table
 
     basis, machine, job = forecast.basis, forecast.basis.machine, forecast.jobs[0]
     rows = [
@@ -134,7 +136,7 @@ def lines(forecast: Forecast) -> list[str]:
         out.append("the link between nodes is assumed: give --bandwidth and --latency, or run doctor on two nodes")
     if job.most_ranks > machine.cores:
         out.append(f"{job.most_ranks} ranks share {machine.cores} cores of a node: copies and sums take turns")
-    out += ["", table(["seconds per round", *asdict(forecast.phases[0]), "total"], rows), ""]
+    out += ["", text_table(["seconds per round", *asdict(forecast.phases[0]), "total"], rows), ""]
     out += [
         f"{each.exchange}: more than {each.workers} workers do not help; there a round takes "
         f"{seconds(each.seconds)}, most of it for {each.limit}."
@@ -145,7 +147,7 @@ def lines(forecast: Forecast) -> list[str]:
 
 def about_server(forecast: Forecast) -> str:
     """How long the server's part of a round takes under `per-client`, and how many workers it serves."""
-    from fedmpi.report.tables import byte_size, seconds
+    from fedmpi.report.format import byte_size, seconds
 
     job, load = forecast.jobs[0], forecast.server
     start = (
@@ -163,7 +165,7 @@ def about_server(forecast: Forecast) -> str:
 
 def about_down(forecast: Forecast) -> str:
     """How long θ takes to all workers."""
-    from fedmpi.report.tables import seconds
+    from fedmpi.report.format import seconds
     from fedmpi.scale.model import levels
 
     job, down = forecast.jobs[0], forecast.phases[0].down

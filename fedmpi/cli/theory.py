@@ -139,6 +139,8 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
 
 def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> list[str]:
     """The lines the command prints."""
+    from fedmpi.report.tables import text_table
+
     solver = "SGD" if problem.mu == 0 else f"FedProx, μ = {problem.mu:g}"
     lines = [
         f"n = {p.size}, m = {m}, Σp² = {p @ p:.6g}, p from {p.min():.4g} to {p.max():.4g}",
@@ -146,7 +148,7 @@ def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommend
         + f"L(θ⁰)−L(θ*) = {problem.gap:g}, η_l = {problem.eta_l:g}, η_g = {problem.eta_g:g}, "
         + f"K = {problem.K}, T = {problem.T} ({solver}, K_eff = {problem.K_eff:.4g})",
         "",
-        *aligned([HEADER, *(cells(row) for row in table.rows)]),
+        text_table(HEADER, [cells(row) for row in table.rows]),
     ]
     lines += [f"  {row.scheme}: {row.note}" for row in table.rows if row.note]
     broken = [step_sizes(row) for row in table.rows if not row.bound.holds]
@@ -184,13 +186,6 @@ def step_sizes(row: Row) -> str:
         if not c.holds
     ]
     return f"  {row.scheme}: {'; '.join(failing)}"
-
-
-def aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines with the first column flush left and the others flush right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    right = [[cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
-    return ["  ".join([row[0].ljust(widths[0]), *cells[1:]]) for row, cells in zip(rows, right, strict=True)]
 
 
 def as_dict(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> dict[str, Any]:

@@ -142,14 +142,11 @@ def choose_devices(ranks: Sequence[RankHardware], workers: Collection[int]) -> l
     return [chosen[rank.rank] for rank in ranks]
 
 
-def placement_table(places: Sequence[RankHardware], devices: Sequence[str]) -> list[str]:
-    """Who trains where, in lines of columns: host, ranks, device."""
-    ranks: dict[tuple[int, str, str], list[str]] = {}
-    for place, device in zip(places, devices, strict=True):
-        spelled = place.with_mask(device) if device else "none (server)"
-        ranks.setdefault((place.node, place.host, spelled), []).append(str(place.rank))
-    rows = [("host", "ranks", "device")]
-    by_node = sorted(ranks, key=lambda row: row[0])
-    rows += [(host, ", ".join(ranks[node, host, device]), device) for node, host, device in by_node]
-    widths = [max(len(row[k]) for row in rows) for k in range(2)]
-    return [f"{host:<{widths[0]}}  {who:<{widths[1]}}  {device}" for host, who, device in rows]
+def placement_rows(ranks: Sequence[RankHardware], devices: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(host, ranks, device) of each device in use: which ranks train on it."""
+    users: dict[tuple[int, str, str], list[str]] = {}
+    for rank, device in zip(ranks, devices, strict=True):
+        name = rank.with_mask(device) if device else "none (server)"
+        users.setdefault((rank.node, rank.host, name), []).append(str(rank.rank))
+    by_node = sorted(users, key=lambda row: row[0])
+    return [(host, ", ".join(users[node, host, device]), device) for node, host, device in by_node]

@@ -12,7 +12,7 @@ from fedmpi.comm.hardware import (
     RankHardware,
     choose_devices,
     gather_hardware,
-    placement_table,
+    placement_rows,
     slowdowns,
     threads_for,
 )
@@ -20,6 +20,7 @@ from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.models.device import AUTO, CPU, visible_devices
 from fedmpi.native import use_native
+from fedmpi.report.tables import text_table
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def notes(
     if not config.client.threads:
         found.append(f"threads: {threads} per rank")
     if config.client.device == AUTO or set(devices) - {"", CPU}:
-        found.append("\n".join(placement_table(ranks, devices)))
+        found.append(text_table(("host", "ranks", "device"), placement_rows(ranks, devices), left=(0, 1, 2)))
     return found
 
 

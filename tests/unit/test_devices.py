@@ -13,7 +13,7 @@ import torch
 
 from fedmpi.client import LocalClients
 from fedmpi.comm.exchanges import device_of_messages
-from fedmpi.comm.hardware import RankHardware, choose_devices, placement_table
+from fedmpi.comm.hardware import RankHardware, choose_devices, placement_rows
 from fedmpi.config import CommSettings, Config
 from fedmpi.data import load_dataset
 from fedmpi.job import devices as allocation
@@ -121,18 +121,17 @@ def test_overlapping_masks_leave_no_device_idle() -> None:
 def test_nodes_of_the_same_name_are_two() -> None:
     places = [replace(place, host="node") for place in cluster(2, 1, 2, False, MASKS["none"])]
     assert choose_devices(places, range(2)) == ["cuda:0", "cuda:0"]
-    assert len(placement_table(places, ["cuda:0", "cuda:0"])) == 3
+    assert len(placement_rows(places, ["cuda:0", "cuda:0"])) == 2
 
 
 def test_the_table_names_the_mask() -> None:
     places = cluster(2, 2, 5, False, lambda devices, local_rank: "3" if local_rank == 1 else None)
-    assert placement_table(places, choose_devices(places, range(1, 5))) == [
-        "host   ranks  device",
-        "node0  0      none (server)",
-        "node0  1      cuda:0 (CUDA_VISIBLE_DEVICES=3)",
-        "node0  2      cuda:0",
-        "node1  3      cuda:0",
-        "node1  4      cuda:0 (CUDA_VISIBLE_DEVICES=3)",
+    assert placement_rows(places, choose_devices(places, range(1, 5))) == [
+        ("node0", "0", "none (server)"),
+        ("node0", "1", "cuda:0 (CUDA_VISIBLE_DEVICES=3)"),
+        ("node0", "2", "cuda:0"),
+        ("node1", "3", "cuda:0"),
+        ("node1", "4", "cuda:0 (CUDA_VISIBLE_DEVICES=3)"),
     ]
 
 

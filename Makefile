@@ -65,9 +65,11 @@ check: install  ## Lint, format check, types, shell scripts, generated parts of 
 	$(BIN)/shellcheck launch/*.sh launch/*.sbatch .ci/run
 	$(BIN)/python tools/docs.py --check
 
-format: install  ## Format the code and regenerate the tables of the documentation.
+format: install docs  ## Format the code and regenerate the tables of the documentation.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install  ## Regenerate the tables of the documentation.
 	$(BIN)/python tools/docs.py
 
 bench: install  ## Measure the emulator's own cost: no-op rounds beside raw MPI, a local step beside stock PyTorch's.

@@ -14,7 +14,7 @@ import pytest
 
 from fedmpi import Config, run
 from fedmpi.errors import RecordError
-from fedmpi.job.replay import read_score
+from fedmpi.job.replay import read_rounds
 from fedmpi.record import Record, open_record
 from fedmpi.record.schema import SCHEMA, TABLES, Dataset, Field, plain, seconds
 from fedmpi.report.live import frame, snapshot
@@ -128,7 +128,7 @@ def test_every_command_reads_a_record_with_essential_parts_only(copy: Path, tmp_
     with open_record(copy) as record:
         assert "2 of 2 rounds" in about(record)
         assert "md" in comparison([record])
-        assert '"seconds"' in read_score(record)
+        assert len(read_rounds(record)["seconds"]) == 2
         assert (record.theta_t, record.message, len(record.history[0])) == (-1, "", 0)
         assert record.clients["name"].tolist() == [b""] * 3
         assert np.isnan(record.ranks["clock_error"]).all()

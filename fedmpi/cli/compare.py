@@ -30,11 +30,11 @@ def compare(
     force: bool,
     debug: bool,
 ) -> None:
-    """Run several sampling schemes in one job, their rounds interleaved.
+    """Run several schemes in one job, and compare them.
 
-    The comparison is paired: all schemes start from the same θ⁰, a client draws the same batches under each, and
-    disturbances of the machine and network affect all alike. Writes one record per scheme and seed; `fedmpi report`
-    draws the comparison.
+    Their rounds are interleaved, and the comparison is paired: all schemes start from the same θ⁰, a client draws the
+    same batches under each, and disturbances of the machine and network affect all alike. Writes one record per scheme
+    and seed; `fedmpi report` draws the comparison.
 
     \b
     mpirun -n 3 fedmpi compare demo --schemes md,uniform --seeds 5 -o pairs

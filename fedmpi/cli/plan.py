@@ -1,4 +1,4 @@
-"""`fedmpi plan`: seconds per round on a cluster that you do not have yet, and which exchange to choose."""
+"""fedmpi plan"""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def plan(
     cores: int | None,
     as_json: bool,
 ) -> None:
-    """Predict the seconds per round with W workers, and where the server becomes the bottleneck.
+    """Predict the seconds per round on a larger cluster.
 
-    docs/scale.md explains the model and how accurate it is. It leaves out evaluation, compression and stragglers.
+    Also says where the server becomes the bottleneck, and which exchange to choose. docs/scale.md explains the model
+    and how accurate it is. It leaves out evaluation, compression and stragglers.
 
     \b
     fedmpi plan --workers 1024 --theta 400MB -m 1024

@@ -7,7 +7,7 @@ import click
 
 @click.command()
 def schemes() -> None:
-    """List the sampling schemes."""
+    """List the sampling schemes, the values of sampling.scheme."""
     from fedmpi.sampling import SCHEMES
 
     width = max(len(name) for name in SCHEMES)

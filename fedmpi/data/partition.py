@@ -1,7 +1,7 @@
-"""Which client owns which samples, where the data does not say: iid, Dirichlet over labels, by shard, the paper's.
+"""Partitions: which client owns which samples, where the data does not say (iid, Dirichlet, shards, the paper's).
 
-A partition deals in pieces: a piece is one image, or a run of a text's windows, and has a label (its class, its play).
-It knows the labels alone, so every rank works it out for itself, and reads only the pieces of its own clients.
+The unit is a piece: one image, or a run of windows of a text; it has a label (a class, a play). A partition needs only
+the labels, so every rank computes it by itself, and then reads only the pieces of its own clients.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEALING, PROPORTIONS = 4, 5
 class Partition:
     """n clients' shares of the training and the test pieces; `per_piece` samples in each piece.
 
-    n_samples, n_test: (n,) int64, in samples. A client's last piece may be used in part.
+    n_samples, n_test: (n,) int64, in samples. The last piece of a client may be used only in part.
     """
 
     def __init__(self, data: DataSettings, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
@@ -86,8 +86,8 @@ class Partition:
 
     def draw_by_label(self, i: int) -> tuple[Ints, Ints]:
         """Client i's pieces: its label proportions are one draw of a Dirichlet(α, …, α), the same for training and
-        test. Drawn without replacement, for each client from all pieces: two clients may own the same one, as in the
-        paper's experiment, for small α would otherwise exhaust the labels."""
+        test. Each client draws without replacement from all pieces, so two clients may own the same one, as in
+        the paper's experiment: disjoint clients would exhaust the labels for small α."""
         rng = stream(self.data.seed, "data", t=PROPORTIONS, client=i)
         labels = np.union1d(*self.labels)
         proportions = dirichlet(rng, self.data.alpha, len(labels))
@@ -100,7 +100,7 @@ class Partition:
         return drawn[0], drawn[1]
 
     def check_room(self, needed: Callable[[list[int]], int]) -> None:
-        """Refuse sizes that the data cannot fill: of all clients together, or of the largest alone."""
+        """Raise a ConfigError if there are fewer pieces than needed(counts): `sum` of all clients, or `max` of any."""
         for what, labels, counts in zip(("training", "test"), self.labels, self.counts, strict=True):
             want = needed(counts.tolist())
             if want > len(labels):
@@ -124,7 +124,7 @@ def paper_sizes(n: int) -> Ints:
 
 
 def pieces_by_label(labels: Ints) -> dict[int, Ints]:
-    """The pieces that carry each label."""
+    """The pieces with each label."""
     order = np.argsort(labels, kind="stable")
     values, first = np.unique(labels[order], return_index=True)
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
@@ -141,7 +141,7 @@ def dirichlet(rng: Generator, alpha: float, size: int) -> NDArray[np.float64]:
 
 def apportion(proportions: NDArray[np.float64], total: int, available: Ints) -> Ints:
     """Whole numbers that sum to `total`, as near to total·proportions as `available` allows (largest remainders).
-    What a label lacks is asked of the others, most wanted first."""
+    What a label cannot supply is taken from the others, largest proportion first."""
     ideal = total * proportions
     remainders = ideal - np.floor(ideal)
     counts: Ints = np.minimum(ideal.astype(np.int64), available)

@@ -11,7 +11,7 @@ from fedmpi.data.text import VOCABULARY, WINDOW, TextClient
 from fedmpi.rng import stream
 
 SUCCESSORS = 8
-# How often each of a character's eight successors follows it: a few are common, as in real text.
+# Probabilities of a character's eight successors: a few are common, as in real text.
 LIKELIHOOD = np.array([0.4, 0.2, 0.15, 0.1, 0.06, 0.04, 0.03, 0.02])
 
 

@@ -43,7 +43,7 @@ class MD(Scheme):
     def draw(self, rng: Generator) -> Cohort:
         """u = rng.random(m); each u draws the first i with u < p_0 + … + p_i. O(m log n), no array of size n.
 
-        Sorted u walk through the table once, which is faster where it does not fit a cache.
+        u is sorted so that the search reads the table in order, which is faster where it does not fit in the cache.
         """
         u = np.sort(rng.random(self.m))
         return counted(self._cumulative.first_above(u), self.m)

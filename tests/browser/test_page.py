@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi.report.write import write_report
-from tests.browser.chromium import Browser, missing
-from tests.unit.report_records import make_record
+from tests.support.chromium import Browser, missing
+from tests.support.records import make_record
 
 pytestmark = pytest.mark.skipif(
     bool(missing()), reason=f"NOT TESTED IN A BROWSER: {missing()} not found (apt-get install chromium chromium-driver)"

@@ -18,7 +18,7 @@ from fedmpi.config import parse_override
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.job.sweep import cells, file_name
 from fedmpi.report.write import write_report
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 OUTWARD = ("../../x", "/etc/x", "..", ".", "a/b", "a\0b", "a\nb", "-rf", "", "~/x", "a\\b", "x" * 300, "\u202egpj.exe")
 HOSTILE = (

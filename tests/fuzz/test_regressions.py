@@ -33,7 +33,7 @@ from fedmpi.report.live import frame, snapshot
 from fedmpi.report.target import rounded_up
 from fedmpi.report.write import write_report
 from tests.fuzz.records import seeds, use
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 TIME_LIMIT = 60
 DONE, OWN, RUNNING, KILLED, EARLY = range(5)
@@ -231,7 +231,7 @@ WAITING = """
 import sys
 from pathlib import Path
 from fedmpi.config import Config
-from fedmpi.cli.run import load
+from fedmpi.cli.source import load
 from fedmpi.data.sources.cifar10 import import_cifar10
 from fedmpi.data.sources.gutenberg import import_gutenberg
 from fedmpi.data.importance import numbers_in

@@ -13,8 +13,8 @@ from fedmpi.job.devices import EarlierSettings
 from fedmpi.job.prepare import JobSpec
 from fedmpi.native import native_installed
 from fedmpi.record import checkpoint_path
-from tests.conftest import Finished, sentences
-from tests.reliability.jobs import launch, same_run, settings
+from tests.support.commands import Finished, sentences
+from tests.support.jobs import launch, same_run, settings
 
 Fedmpi = Callable[..., Finished]
 SHORT = ["-s", "run.checkpoint_every=3", "-s", "eval.every=2", "-s", "comm.sync_every=4"]

@@ -14,7 +14,7 @@ import pytest
 from fedmpi.config import Config, parse_override
 from fedmpi.errors import RecordError
 from fedmpi.report.write import Report, write_report
-from tests.unit.report_records import make_record, start_record
+from tests.support.records import make_record, start_record
 
 HOSTILE = "<img src=x onerror=alert(1)>$x_{$"
 SEEDS = (1, 2)

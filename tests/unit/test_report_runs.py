@@ -12,7 +12,7 @@ import pytest
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.report.draws import Draws, draws
 from fedmpi.report.study import PHASES, read_run, read_study
-from tests.unit.report_records import make_record, start_record
+from tests.support.records import make_record, start_record
 
 
 def labels(paths: list[Path]) -> list[str]:
@@ -217,7 +217,7 @@ def test_an_own_scheme_is_compared_with_its_law(own: Callable[[str], Draws]) -> 
     [
         ("own_schemes:NoLaw", "not compared with its theory, because its class has no law()."),
         ("own_schemes:Biased", "biased, so there is no law to compare with."),
-        ("own_schemes:Missing", "own_schemes has no class 'Missing' with a draw method)."),
+        ("own_schemes:Missing", "module own_schemes has no 'Missing')."),
         ("no_such_module_here:Own", "no module 'no_such_module_here'; start fedmpi in the directory that holds it"),
         ("own_schemes:Numbers", "its law() returned a dict; it must return a fedmpi.sampling.Law)."),
         ("own_schemes:Short", "its law() has a p that is not an array of 3 finite numbers, one per client)."),

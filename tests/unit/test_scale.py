@@ -190,7 +190,7 @@ def test_a_machine_is_fitted_to_what_doctor_measures() -> None:
     assert (alone.machine.overhead, alone.machine.cores) == (3e-6, 2)
     assert (alone.machine.latency, alone.machine.link) == (CLUSTER.latency, CLUSTER.link)
     assert alone.assumed[-2:] == ("latency", "link")
-    # The slower of two lines counts: 5 µs less two overheads, and 40 ms less 5 µs for 4 MB.
+    # The slower of two lines counts: 10 µs minus two overheads; 40 ms for 4 MB.
     far = [[(8, 4e-6), (4_000_000, 2e-2)], [(8, 1e-5), (1000, 2e-5), (4_000_000, 4e-2 + 1e-5)]]
     linked = fit_machine(rounds, overhead=3e-6, cores=2, arithmetic=arithmetic, far=far)
     assert linked.machine.latency == pytest.approx(4e-6)

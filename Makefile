@@ -58,17 +58,17 @@ test-multinode: install  ## Run on two and three namespaced hosts (root, with op
 test-slurm: install  ## Run under a real Slurm of two nodes (root, with slurmctld, slurmd, slurm-client and munge).
 	$(BIN)/python -m pytest -rs tests/slurm
 
-check: install  ## Lint, format check, types, shell scripts, generated parts of the README.
+check: install  ## Lint, format check, types, shell scripts, generated parts of the documentation.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck launch/*.sh launch/*.sbatch .ci/run
-	$(BIN)/python -m tests.readme --check README.md
+	$(BIN)/python tools/docs.py --check
 
-format: install  ## Format the code and regenerate the README's tables.
+format: install  ## Format the code and regenerate the tables of the documentation.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/python -m tests.readme README.md
+	$(BIN)/python tools/docs.py
 
 bench: install  ## Measure the emulator's own cost: no-op rounds beside raw MPI, a local step beside stock PyTorch's.
 	$(BIN)/python benchmarks/overhead.py

@@ -20,7 +20,7 @@ from fedmpi import Config, open_record
 from fedmpi.data import importances_of, load_dataset
 from fedmpi.job.prepare import configured_scheme
 from fedmpi.report.statistics import estimate
-from fedmpi.report.tables import table
+from fedmpi.report.tables import text_table
 from fedmpi.theory.quadratic import expected_squared_error
 
 
@@ -57,7 +57,7 @@ def main() -> None:
         p = importances_of(config)[0]
         rows.append([*cells, f"{float(p @ p) * (n - m + 1):.2f}", str(len(seeds))])
     exact = ["exact"] if len(rows[0]) == 7 else []
-    print(table(["case", "L_md − L_uniform", *exact, "L_md − L_clustered", *exact, "(n−m+1) Σp²", "seeds"], rows))
+    print(text_table(["case", "L_md − L_uniform", *exact, "L_md − L_clustered", *exact, "(n−m+1) Σp²", "seeds"], rows))
 
 
 if __name__ == "__main__":

@@ -43,16 +43,16 @@ def measure(out: Path, largest: int) -> None:
 
     from fedmpi.comm.bandwidth import first_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.job.noop_rounds import rehearse
-    from fedmpi.scale import Job
+    from fedmpi.job.noop_rounds import measure_rounds
+    from fedmpi.scale import JobShape
 
     world, found = connect(), []
     for W in WORKERS:
         with first_ranks(world, W + 1) as part:
             cases = [(b, m, exchange) for b in SIZES if b <= largest for m in CLIENTS for exchange in EXCHANGES]
             for b, m, exchange in cases if part else ():
-                job = Job(W, m, b, exchange, ranks_per_node=world.size)
-                seconds = rehearse(part, job, ROUNDS, SECONDS_PER_JOB[b])
+                job = JobShape(W, m, b, exchange, ranks_per_node=world.size)
+                seconds = measure_rounds(part, job, ROUNDS, SECONDS_PER_JOB[b])
                 found.append({"W": W, "m": m, "b": b, "exchange": exchange})
                 if world.is_server:
                     found[-1] |= {"seconds": float(np.median(seconds)), "rounds": len(seconds)}
@@ -62,7 +62,7 @@ def measure(out: Path, largest: int) -> None:
 
 def markdown(found: list[dict]) -> list[str]:
     """One row per exchange, size and W; in each cell measured, predicted and the error."""
-    from fedmpi.report.tables import byte_size, seconds
+    from fedmpi.report.format import byte_size, seconds
 
     heads = " | ".join(f"m = {m}" for m in CLIENTS)
     out = [f"| exchange | \\|θ\\| | W | {heads} |", "|---" * (3 + len(CLIENTS)) + "|"]
@@ -87,8 +87,9 @@ def main() -> None:
     if options.measure:
         return measure(options.measure, options.largest)
 
-    from fedmpi.report.tables import byte_size, seconds, table
-    from fedmpi.scale import Job, Machine, predict
+    from fedmpi.report.format import byte_size, seconds
+    from fedmpi.report.tables import text_table
+    from fedmpi.scale import JobShape, Machine, predict
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -99,7 +100,7 @@ def main() -> None:
     machine = Machine.from_dict(doctor["machine"])
     rows, errors = [], {exchange: [] for exchange in EXCHANGES}
     for case in found:
-        job = Job(case["W"], case["m"], case["b"], case["exchange"], ranks_per_node=max(WORKERS) + 1)
+        job = JobShape(case["W"], case["m"], case["b"], case["exchange"], ranks_per_node=max(WORKERS) + 1)
         case["predicted"] = predict(machine, job).total
         case["error"] = case["predicted"] / case["seconds"] - 1
         errors[case["exchange"]].append(abs(case["error"]))
@@ -109,7 +110,7 @@ def main() -> None:
     if options.markdown:
         print("\n".join(markdown(found)))
     else:
-        print(table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
+        print(text_table(["exchange", "W", "m", "|θ|", "measured", "predicted", "error"], rows))
     every = [error for each in errors.values() for error in each]
     each = ", ".join(f"{exchange} {statistics.median(values):.1%}" for exchange, values in errors.items())
     print(f"\nmedian error {statistics.median(every):.1%} over {len(every)} cases ({each})")

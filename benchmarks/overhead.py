@@ -34,13 +34,13 @@ def rounds(exchange: str, d: int, m: int, T: int, folder: Path) -> None:
     """On every rank: no-op rounds, and the server's peak memory after them."""
     from fedmpi import Config
     from fedmpi.comm.world import connect
-    from fedmpi.job.noop_rounds import NoOpCast
-    from fedmpi.job.server_loop import together
+    from fedmpi.job.noop_rounds import NoOpComponents
+    from fedmpi.job.start import run_job
 
     settings = {"data.dim": d, "data.n": 2 * m, "sampling.scheme": "uniform", "sampling.m": m, "eval.every": 0}
     config = Config.load("quadratic", {**settings, "run.T": T, "comm.exchange": exchange})
     world = connect()
-    together([config], [folder / "rounds.h5"], world, cast=NoOpCast(), force=True)
+    run_job([config], [folder / "rounds.h5"], world, components=NoOpComponents(), force=True)
     if world.is_server:
         status = Path("/proc/self/status").read_text().splitlines()
         (folder / "peak").write_text(next(line.split()[1] for line in status if line.startswith("VmHWM")))
@@ -68,7 +68,8 @@ def small(folder: Path) -> None:
     import numpy as np
 
     from fedmpi import open_record
-    from fedmpi.report.tables import seconds, table
+    from fedmpi.report.format import seconds
+    from fedmpi.report.tables import text_table
 
     rows = []
     for exchange, m in CASES:
@@ -78,7 +79,7 @@ def small(folder: Path) -> None:
             phases = {name: float(np.median(values[WARM_UP:])) for name, values in record.phases.items()}
         rows.append([f"{exchange}, m = {m}", *map(seconds, phases.values()), seconds(raw["down"] + raw["up"])])
     print(f"No-op rounds, 3 ranks, |θ| = {D:,} parameters (medians of 350 rounds; raw: of 40):\n")
-    print(table(["exchange", *phases, "raw MPI"], rows))
+    print(text_table(["exchange", *phases, "raw MPI"], rows))
 
 
 def large(folder: Path) -> None:

@@ -21,7 +21,8 @@ import numpy as np
 from shared import BIN, environment, mpirun_command
 
 from fedmpi import open_record
-from fedmpi.report.tables import seconds, table
+from fedmpi.report.format import seconds
+from fedmpi.report.tables import text_table
 
 SETTINGS = {
     "data.name": "synthetic-text",
@@ -76,7 +77,7 @@ def main() -> None:
         )
     count = len(taken["static"])
     print(f"{count} rounds of each, {WORKERS} workers, m = {SETTINGS['sampling.m']} of {SETTINGS['data.n']} clients:\n")
-    print(table(["placement", "s/round", "ideal", "÷ ideal, median", "÷ ideal, worst"], rows))
+    print(text_table(["placement", "s/round", "ideal", "÷ ideal, median", "÷ ideal, worst"], rows))
     print(f"\nθ is {'the same bits in all jobs' if len(thetas) == 1 else 'NOT the same'}")
     sys.exit(len(thetas) != 1)
 

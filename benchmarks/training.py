@@ -40,14 +40,14 @@ def work(kind: str, data: str, windows: int) -> tuple[Callable[[int], object], C
     """(what a turn does: one local step, or the evaluation of a client; how many windows that is)."""
     import torch
 
-    from fedmpi.client import Host, local_steps
+    from fedmpi.client import LocalClients, local_steps
     from fedmpi.config import Config
     from fedmpi.data import load_dataset
     from fedmpi.models import make_model
 
     config = Config.load("shakespeare", {"data.name": data, "client.K": 1, "eval.max_samples": windows})
     dataset = load_dataset(config)
-    host = Host(config, dataset)
+    host = LocalClients(config, dataset)
     theta = make_model(config).theta.clone()
     host.receive(theta.numpy())
 

@@ -18,8 +18,9 @@ import numpy as np
 from shared import Bed, why_not
 
 from fedmpi import open_record
+from fedmpi.report.format import byte_size, seconds
 from fedmpi.report.statistics import estimate
-from fedmpi.report.tables import byte_size, seconds, table
+from fedmpi.report.tables import text_table
 
 SCHEMES = ("md", "uniform", "clustered", "binomial", "optimal")
 # The paper's LSTM size, with clients whose work is quick and exact: the link is what is measured.
@@ -68,7 +69,7 @@ def print_costs(folder: Path) -> None:
             p = records[0].clients["p"]
             print(f"md: mean N by its law n − Σ(1−p_i)^m = {len(p) - ((1 - p) ** SETTINGS['sampling.m']).sum():.2f}\n")
     header = ["scheme", "mean N", "down logical", "down wire", "up logical", "up wire", "down", "up", "wait"]
-    print(table(header, rows))
+    print(text_table(header, rows))
 
 
 def print_prediction(bed: Bed, run: list[str]) -> None:
@@ -81,7 +82,7 @@ def print_prediction(bed: Bed, run: list[str]) -> None:
     for name in ("replayed", "real"):
         with open_record(bed.folder / f"{name}.h5") as record:
             rows.append([name, *(seconds(float(np.median(record.rounds[f"time_{way}"]))) for way in ("down", "up"))])
-    print(table(["", "down", "up"], rows))
+    print(text_table(["", "down", "up"], rows))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ BIBLIOGRAPHY = {
 
 if TYPE_CHECKING:
     from fedmpi.config import Config
-    from fedmpi.job.server_loop import run
+    from fedmpi.job.start import run
     from fedmpi.record import open_record
 
 __all__ = ["BIBLIOGRAPHY", "NOTATION", "Config", "__version__", "open_record", "run"]
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
 
         return Config
     if name == "run":
-        from fedmpi.job.server_loop import run
+        from fedmpi.job.start import run
 
         return run
     if name == "open_record":

@@ -1,19 +1,17 @@
-"""A client's local work: K SGD steps from θᵗ, and what they leave: Δ_i."""
+"""The clients of one rank: their data, one model, and their local work, K SGD steps from θᵗ that end in Δ_i."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedmpi.config import Client as ClientSettings
-from fedmpi.config import Config
+from fedmpi.config import ClientSettings, Config
 from fedmpi.data import ClientData, Dataset
 from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.models import TrainableModel, make_model
@@ -22,31 +20,30 @@ from fedmpi.rng import stream, torch_seed
 
 # (d,) float32: numpy's is in host memory, torch's where the model is.
 Vector = NDArray[np.float32] | torch.Tensor
-# A worker keeps the data of the clients it trained last; others are loaded again when they are drawn.
+# A rank keeps the data of the clients that it trained last; others are loaded again when they are drawn.
 CACHED_CLIENTS = 1024
 
 
-@dataclass(frozen=True)
-class Training:
-    """What one client's local work was: mean loss over its K steps, ‖Δ_i‖, seconds."""
+class Training(NamedTuple):
+    """What a client reports of its local work, beside Δ_i. The fields are columns of /cohorts in the record."""
 
     client: int
-    loss: float
-    norm: float
-    seconds: float
+    train_loss: float  # mean over the K steps
+    delta_norm: float  # ‖Δ_i‖
+    compute_time: float  # seconds
 
 
-# Updates that were computed but not yet asked for, by client.
-Held = dict[int, tuple[Training, NDArray[np.float32]]]
+# Updates that were computed for a probe and not sent yet, by client.
+PendingUpdates = dict[int, tuple[Training, NDArray[np.float32]]]
 
 
 def nothing() -> None:
-    """What is done between steps if nothing is."""
+    """The default of what is called between two steps."""
 
 
-class Host:
-    """The clients that train on this rank, one after the other, with one model. Holds nothing between rounds
-    but their data."""
+class LocalClients:
+    """The clients that train on this rank, one after the other, with one model. Nothing is kept between rounds but
+    their data."""
 
     def __init__(self, config: Config, dataset: Dataset) -> None:
         torch.set_num_threads(config.client.threads)
@@ -59,7 +56,7 @@ class Host:
         self.data: Callable[[int], ClientData] = lru_cache(CACHED_CLIENTS)(dataset.client)
 
     def receive(self, theta: Vector, seed: int = 0) -> None:
-        """Take θᵗ, the point every client of this round starts from, and the seed of the run it belongs to."""
+        """Take θᵗ, from which every client of this round starts, and the seed of the run that it belongs to."""
         received = as_tensor(theta)
         if self.staging is not None and received is not theta:
             received = self.staging.copy_(received)
@@ -67,8 +64,8 @@ class Host:
         self.seed = seed
 
     def train(self, i: int, t: int, delta: Vector, between_steps: Callable[[], object] = nothing) -> Training:
-        """Client i's work in round t; Δ_i is written into `delta`."""
-        began = time.perf_counter()
+        """Train client i in round t, and write Δ_i = θ_i − θᵗ into `delta`."""
+        start = time.perf_counter()
         try:
             loss = local_steps(
                 self.model, self.theta, self.data(i), self.config.client, (self.seed, t, i), between_steps
@@ -83,22 +80,23 @@ class Host:
         else:
             out.copy_(self.staging.copy_(self.model.theta.sub_(self.theta)))
         norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
-        return Training(i, loss, norm, time.perf_counter() - began)
+        return Training(i, loss, norm, time.perf_counter() - start)
 
-    def probe(
-        self, norms: bool, clients: Iterable[int], t: int, held: Held, between_steps: Callable[[], object] = nothing
+    def probe_norms(
+        self, clients: Iterable[int], t: int, pending: PendingUpdates, between_steps: Callable[[], object] = nothing
     ) -> NDArray[np.float64]:
-        """‖Δ_i‖ of each client after its work in round t, with the updates put into `held`; or each L_i(θᵗ)."""
-        if not norms:
-            return self.losses(clients, between_steps)
-        found = []
+        """‖Δ_i‖ of each client after its work in round t: (len,). The updates are put into `pending`."""
+        norms = []
         for i in clients:
             delta: NDArray[np.float32] = torch.empty(len(self.theta)).numpy()
-            held[i] = self.train(i, t, delta, between_steps), delta
-            found.append(held[i][0].norm)
-        return np.array(found, np.float64)
+            training = self.train(i, t, delta, between_steps)
+            pending[i] = training, delta
+            norms.append(training.delta_norm)
+        return np.array(norms, np.float64)
 
-    def losses(self, clients: Iterable[int], between_batches: Callable[[], object] = nothing) -> NDArray[np.float64]:
+    def probe_losses(
+        self, clients: Iterable[int], between_batches: Callable[[], object] = nothing
+    ) -> NDArray[np.float64]:
         """L_i(θᵗ) of each client's training data (at most eval.max_samples of it): (len,)."""
         self.model.theta.copy_(self.theta)
         limit = self.config.eval.max_samples

@@ -35,3 +35,8 @@ class Stopped(FedmpiError):
 
 class Diverged(FedmpiError):
     """An update that is not finite, under server.on_nonfinite = "stop"."""
+
+
+def describe(error: BaseException) -> str:
+    """An error in one sentence."""
+    return str(error) if isinstance(error, FedmpiError) else f"{type(error).__name__}: {error}"

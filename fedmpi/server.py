@@ -7,7 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmpi.errors import Diverged
 from fedmpi.native import library
+from fedmpi.sampling import Cohort
 
 # An update is added as whole multiples of a quantum 2⁻³⁶ times the magnitude of θ, in int64, where sums are exactly
 # associative. That is 2¹² times finer than float32 resolves at that magnitude, and leaves room for a round
@@ -39,8 +41,8 @@ class ExactSum:
         self._real = np.empty(CHUNK, np.float64)
         self._loops = library()
 
-    def begin(self, exponent: int) -> None:
-        """Start a round's sum, in quanta of 2^(exponent − 36)."""
+    def reset(self, exponent: int) -> None:
+        """Start a round's sum at zero, in quanta of 2^(exponent − 36)."""
         self.exponent = exponent
         self.total.fill(0)
 
@@ -84,6 +86,25 @@ class ExactSum:
             np.add(real, piece, out=real)
             out[start : start + CHUNK] = real
         return math.sqrt(squares)
+
+
+def count_rejected(total: ExactSum, cohort: Cohort, arrivals: NDArray[np.void], t: int, on_nonfinite: str) -> int:
+    """How many of round t's updates were left out of the sum, because they are not finite or far out of range.
+
+    arrivals: `client`, `delta_norm` and `sent_norm` of every update, sorted by client as the cohort is. With
+    on_nonfinite = "stop" such an update raises `Diverged`, and so do updates that together may have overflowed the sum.
+    """
+    updates = list(zip(cohort.omega.tolist(), arrivals["sent_norm"].tolist(), strict=True))
+    admitted = [total.admits(omega, norm) for omega, norm in updates]
+    if not all(admitted) and on_nonfinite == "stop":
+        first = arrivals[admitted.index(False)]
+        raise Diverged(
+            f"round {t}: the update of client {first['client']} has norm {first['delta_norm']:g}; lower client.eta_l, "
+            'or set server.on_nonfinite = "skip" to leave such updates out'
+        )
+    if not total.holds(sum(omega * norm for (omega, norm), fits in zip(updates, admitted, strict=True) if fits)):
+        raise Diverged(f"round {t}: the updates together are out of range; lower client.eta_l")
+    return admitted.count(False)
 
 
 def round_small(real: NDArray[np.float64]) -> NDArray[np.int64]:

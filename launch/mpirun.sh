@@ -33,9 +33,10 @@ hosts=$1 ranks=$2
 shift 2
 mpirun=("$MPIRUN" -n "$ranks")
 export OMP_NUM_THREADS=$THREADS
-FEDMPI_MARK=$(mktemp)
-export FEDMPI_MARK
-trap 'rm -f "$FEDMPI_MARK"' EXIT
+# Rank 0 writes its exit code to this file, because mpirun's own can be wrong.
+FEDMPI_EXIT_FILE=$(mktemp)
+export FEDMPI_EXIT_FILE
+trap 'rm -f "$FEDMPI_EXIT_FILE"' EXIT
 
 if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
     if [ -f "$hosts" ]; then mpirun+=(--hostfile "$hosts"); else mpirun+=(--host "$hosts"); fi
@@ -45,7 +46,7 @@ if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
     # A rank that waits inside MPI gives its core to one that trains.
     export OMPI_MCA_mpi_yield_when_idle=1
     mpirun+=(--map-by "$map:OVERSUBSCRIBE" --bind-to "$BIND")
-    mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle -x FEDMPI_MARK)
+    mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle -x FEDMPI_EXIT_FILE)
     # A host whose link is cut is noticed in half a minute, here and on it: its ranks are ended, and the job with them.
     export PRTE_MCA_oob_tcp_keepalive_time=10 PRTE_MCA_oob_tcp_keepalive_intvl=5 PRTE_MCA_oob_tcp_keepalive_probes=4
     if [ -n "$SSH" ]; then export PRTE_MCA_plm_ssh_agent=$SSH; fi
@@ -62,11 +63,11 @@ fi
 "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@" &
 job=$! stopped=
 trap 'stopped=yes; kill -USR1 "$job"' TERM INT
-# mpirun may wait for ever for a host that it cannot reach. Once the first rank has said how it ended, it has 30 s.
+# mpirun may wait forever for a host that it cannot reach. It has 30 s from when rank 0 writes its exit code to the file.
 {
-    until grep -q '[0-9]' "$FEDMPI_MARK"; do sleep 1 &>/dev/null; done
+    until grep -q '[0-9]' "$FEDMPI_EXIT_FILE"; do sleep 1 &>/dev/null; done
     sleep 30 &>/dev/null
-    echo "fedmpi: mpirun waits for a host that does not answer, and is killed" >&2
+    echo "fedmpi: killing mpirun, which waits for a host that does not answer" >&2
     # With its own children: the ssh to that host would keep the output open.
     read -ra ssh <"/proc/$job/task/$job/children" || true
     kill -KILL "$job" ${ssh[@]+"${ssh[@]}"}
@@ -78,12 +79,12 @@ while :; do
     kill -0 "$job" 2>/dev/null || break
 done
 kill "$watch" 2>/dev/null || true
-told=$(cat "$FEDMPI_MARK")
-# Open MPI's mpirun exits with 0 when it has lost a host. The first rank, if it is on this one, has said whether it ended.
-if [ "$code" = 0 ] && [ "$told" = running ]; then
-    echo "fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume" >&2
+written=$(cat "$FEDMPI_EXIT_FILE")
+# Open MPI's mpirun exits with 0 when it has lost a host. The file then still says "running", if rank 0 is on this host.
+if [ "$code" = 0 ] && [ "$written" = running ]; then
+    echo "fedmpi: mpirun ended the job before rank 0 was done; resume it with the same command and --resume" >&2
     code=1
 fi
-if [ "$code" = 137 ] && [[ $told == [0-9]* ]]; then code=$told; fi
+if [ "$code" = 137 ] && [[ $written == [0-9]* ]]; then code=$written; fi
 if [ "$code" = 9 ] && [ -n "$stopped" ]; then code=3; fi
 exit "$code"

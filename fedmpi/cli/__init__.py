@@ -1,4 +1,4 @@
-"""The command line: one file per command, each importing the rest of fedmpi only when it runs."""
+"""The command line: one file per command, which imports the rest of fedmpi only when the command runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from importlib import import_module
 import click
 
 import fedmpi
-from fedmpi.comm.launcher import is_first_rank, mark
+from fedmpi.comm.launcher import GRACE_SECONDS, is_first_rank, write_exit_file
 from fedmpi.errors import FedmpiError
 
-# command -> module that defines a click command of the same name ("-" becomes "_")
+# In the order of the help text. Each has a module of its name here, with a click command of the same name.
 COMMANDS = (
     "run",
     "compare",
@@ -33,11 +33,10 @@ COMMANDS = (
     "data",
     "bench",
 )
-GRACE_SECONDS = 3.0
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -55,15 +54,18 @@ def cli() -> None:
     """Emulate federated learning over MPI, and measure what each client-sampling scheme costs.
 
     \b
-    fedmpi run demo                        one run, in this process
-    mpirun -n 3 fedmpi run demo -o d.h5    the same: one server, two workers
-    fedmpi show d.h5                       what happened
+    fedmpi run demo                        one run in this process
+    mpirun -n 3 fedmpi run demo -o d.h5    the same run with one server and two workers
+    fedmpi show d.h5                       its results
     """
 
 
 def main() -> None:
-    """The `fedmpi` command: every error is one sentence, with exit code 2 for bad input and 1 for a failed run."""
-    mark("running")
+    """Run the `fedmpi` command. Errors are printed as one sentence.
+
+    Exit codes: 0 done, 1 the run failed, 2 bad usage or settings, 3 stopped by a signal with a checkpoint written.
+    """
+    write_exit_file("running")
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -74,7 +76,7 @@ def main() -> None:
         if is_first_rank():
             error.show()
         else:
-            # mpirun ends the job with the first rank that leaves: let that be the one that has something to say.
+            # mpirun ends the job when the first rank exits: rank 0 needs time to print the error before that.
             time.sleep(GRACE_SECONDS)
         code = 2
     except FedmpiError as error:
@@ -87,15 +89,18 @@ def main() -> None:
         if "--debug" in sys.argv:
             traceback.print_exc()
     code = code if isinstance(code, int) else 0
-    mark(str(code))
+    write_exit_file(str(code))
     end(code)
 
 
 def end(code: int) -> None:
-    """End the process; without the usual ceremony if HDF5 would crash in it, over a file that it could not write, or
-    MPI could hang in it, waiting for ranks that were lost."""
+    """Exit the process.
+
+    Without Python's clean-up if HDF5 would crash in it, over a file that it could not write, or MPI could wait in it
+    forever for lost ranks.
+    """
     writer, world = (sys.modules.get(f"fedmpi.{name}") for name in ("record.writer", "comm.world"))
-    if (writer and writer.UNCLOSED) or (world and world.LOST):
+    if (writer and writer.UNCLOSED) or (world and world.LOST_RANKS):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -10,7 +10,7 @@ from fedmpi.cli.bench_draw import draw
 
 @click.group()
 def bench() -> None:
-    """Measure fedmpi's parts against the raw limits."""
+    """Measure fedmpi's own cost beside raw MPI and numpy."""
 
 
 bench.add_command(comm)

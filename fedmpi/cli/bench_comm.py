@@ -20,20 +20,24 @@ PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced
 
 
 @click.command()
-@click.option("--max-size", default=256.0, show_default=True, help="Largest θ in MB; starts at 64 KB, times 2 or 4.")
-@click.option("--updates", default=4, show_default=True, help="Updates per worker and turn.")
-@click.option("--turns", default=15, show_default=True, help="Turns per median; a third of it from 64 MB on.")
+@click.option("--max-size", default=256.0, show_default=True, help="Largest θ, in MB (2²⁰ bytes); starts at 64 KB.")
+@click.option("--updates", default=4, show_default=True, help="Updates that each worker sends per turn.")
+@click.option("--turns", default=15, show_default=True, help="Turns per median; a third of them from 64 MB on.")
 @click.option("--markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it to this file.")
+@click.option("--plot", "picture", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also draw the results to this file.")  # fmt: skip
 def comm(
     max_size: float, updates: int, turns: int, markdown: bool, as_json: bool, picture: Path | None
 ) -> None:  # fmt: skip
-    """Bandwidth of model-sized messages: fedmpi's own path against raw mpi4py buffers and the pickled path.
+    """Measure the bandwidth of model-sized messages: fedmpi beside raw mpi4py buffers and pickled objects.
 
-    Under mpirun, with at least one worker: mpirun -n 3 fedmpi bench comm. All paths take turns in one job and each
-    time is a median over turns. `down` is from the server's first call until all ranks hold θ; `up` is from there
-    until the server has every update, in its sum ("per-client") or merely in its memory ("not added").
+    Needs mpirun and at least one worker. All ways of sending take turns in one job, and each time is a median over
+    turns. `down` lasts from the server's first call until all ranks hold θ; `up` from there until the server has added
+    every update to its sum ("per-client"), or only received it ("not added").
+
+    \b
+    mpirun -n 3 fedmpi bench comm
     """
     from fedmpi.comm.bench import race
     from fedmpi.comm.world import connect
@@ -68,40 +72,33 @@ def sizes(max_size: float) -> list[int]:
 
 def report(results: list[Result], workers: int, markdown: bool) -> list[str]:
     """Three tables: updates up, θ down, and the reduction."""
+    from fedmpi.report.tables import text_table
+
     by = {(result.size, result.path): result for result in results}
     found = sorted({result.size for result in results})
     updates = results[0].updates
     out = [f"Collecting {updates} updates from {workers} workers, GB/s (10⁹ bytes); share of raw buffers", ""]
-    rows = [["|θ|", RAW, PER_CLIENT, "", NOT_ADDED, "", PICKLED, "raw ÷ pickled", "per-client ÷ pickled"]]
+    header = ["|θ|", RAW, PER_CLIENT, "", NOT_ADDED, "", PICKLED, "raw ÷ pickled", "per-client ÷ pickled"]
+    rows = []
     for size in found:
         raw, kept, flown, pickled = (
             size * updates / by[size, path].up / 1e9 for path in (RAW, PER_CLIENT, NOT_ADDED, PICKLED)
         )
         shares = [f"{raw:.2f}", f"{kept:.2f}", f"{kept / raw:.0%}", f"{flown:.2f}", f"{flown / raw:.0%}"]
         rows.append([words(size), *shares, f"{pickled:.2f}", f"{raw / pickled:.1f}", f"{kept / pickled:.1f}"])
-    out += [*table(rows, markdown), "", f"θ down to {workers} workers, GB/s over all of them", ""]
-    rows = [["|θ|", "raw Bcast", "fedmpi", "", "pickled bcast", "fedmpi ÷ pickled"]]
+    out += [text_table(header, rows, (), markdown), "", f"θ down to {workers} workers, GB/s over all of them", ""]
+    header = ["|θ|", "raw Bcast", "fedmpi", "", "pickled bcast", "fedmpi ÷ pickled"]
+    rows = []
     for size in found:
         raw, own, pickled = (size * workers / by[size, path].down / 1e9 for path in (RAW, PER_CLIENT, PICKLED))
         rows.append(
             [words(size), f"{raw:.2f}", f"{own:.2f}", f"{own / raw:.0%}", f"{pickled:.2f}", f"{own / pickled:.1f}"]
         )
-    out += [*table(rows, markdown), "", f"Reducing the same {updates} updates, ms", ""]
-    rows = [["|θ|", "raw Reduce of sums", "fedmpi reduced (adds, then reduces)"]]
-    for size in found:
-        rows.append([words(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))])
-    return [*out, *table(rows, markdown)]
+    out += [text_table(header, rows, (), markdown), "", f"Reducing the same {updates} updates, ms", ""]
+    header = ["|θ|", "raw Reduce of sums", "fedmpi reduced (adds, then reduces)"]
+    rows = [[words(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))] for size in found]
+    return [*out, text_table(header, rows, (), markdown)]
 
 
 def words(size: int) -> str:
     return f"{size // MB} MB" if size >= MB else f"{size // KB} KB"
-
-
-def table(rows: list[list[str]], markdown: bool) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    if not markdown:
-        return ["  ".join(line).rstrip() for line in lines]
-    rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
-    head, *body = ["| " + " | ".join(line) + " |" for line in lines]
-    return [head, rule, *body]

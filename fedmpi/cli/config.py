@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any
+
 import click
+
+from fedmpi.cli.source import set_option
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+INDENT = "    "
+WIDEST = 100
 
 
 @click.group()
@@ -13,7 +24,10 @@ def config() -> None:
 @config.command()
 @click.argument("prefix", default="")
 def explain(prefix: str) -> None:
-    """List every key (or those that start with PREFIX) with its default, unit and meaning."""
+    """List every key with its default, unit, meaning and allowed values.
+
+    With PREFIX, only the keys that start with it, such as `comm.` or `client.K`.
+    """
     from fedmpi.config import declared_keys
     from fedmpi.config.toml import toml_value
     from fedmpi.errors import ConfigError
@@ -22,19 +36,28 @@ def explain(prefix: str) -> None:
     if not keys:
         raise ConfigError(f"no key starts with '{prefix}': `fedmpi config explain` lists them all")
     for dotted, declared in keys:
-        default = {} if dotted == "sampling.options" else declared.default
+        default = {} if declared.default is MISSING else declared.default
         unit = f" [{declared.metadata['unit']}]" if declared.metadata["unit"] else ""
         click.echo(f"{dotted} = {toml_value(default)}{unit}")
-        click.echo(f"    {declared.metadata['meaning']}")
-        if declared.metadata["choices"]:
-            click.echo(f"    one of: {', '.join(declared.metadata['choices'])}")
+        for text in (declared.metadata["meaning"], allowed(declared)):
+            if text:
+                click.echo(click.wrap_text(text, WIDEST, INDENT, INDENT))
+
+
+def allowed(declared: Field[Any]) -> str:
+    """The values that a key takes, in words; empty if its type alone says it."""
+    limits = declared.metadata
+    if limits["choices"]:
+        return f"one of: {', '.join(limits['choices'])}"
+    bounds = (("at least", limits["least"]), ("above", limits["above"]), ("at most", limits["most"]))
+    return ", ".join(f"{words} {limit}" for words, limit in bounds if limit is not None)
 
 
 @config.command()
 @click.argument("source", metavar="[PRESET|FILE|RECORD]")
-@click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting.")
+@set_option
 def show(source: str, overrides: tuple[str, ...]) -> None:
     """Print the complete configuration of a preset, a file or a record, as TOML."""
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load
 
     click.echo(load(source, overrides).to_toml(), nl=False)

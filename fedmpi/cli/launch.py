@@ -129,7 +129,7 @@ def mpirun(hosts: str, path: str | None, **given: Any) -> None:
 def checked(command: str, cpus: int | None, **given: Any) -> Job:
     """The job that the options describe; settings that cannot run are refused here, not in the queue."""
     from fedmpi.cli.launch_scripts import Job
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load
     from fedmpi.errors import ConfigError
 
     config = load(given["source"], given["overrides"])

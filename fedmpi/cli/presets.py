@@ -7,7 +7,10 @@ import click
 
 @click.command()
 def presets() -> None:
-    """List the presets that `fedmpi run` knows by name."""
+    """List the presets, which `fedmpi run` takes by name.
+
+    Those that end in -small are cut down to run in minutes on two cores.
+    """
     from fedmpi.config import presets as shipped
 
     width = max(len(name) for name in shipped())

@@ -1,4 +1,4 @@
-"""What a run says while it runs: one moving line on a terminal, plain lines elsewhere."""
+"""The progress of a run on stderr: one line that is redrawn on a terminal, some plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fedmpi.report.tables import byte_size, seconds
+from fedmpi.report.format import byte_size, seconds
 
 if TYPE_CHECKING:
-    from fedmpi.job.round_log import Outcome
+    from fedmpi.job.outcome import Outcome
 
 BAR = 20
-# Elsewhere than on a terminal, about this many lines in a whole run.
+# If stderr is not a terminal, about this many lines in a whole run.
 LINES = 20
 
 
 class Progress:
-    """Shows rounds as they end: loss, N, bytes and the seconds of the phases."""
+    """Prints each finished round: loss, N, bytes and the seconds of the phases."""
 
     def __init__(self, T: int, quiet: bool = False, runs: int = 1) -> None:
-        """T: rounds of all runs together. A single run is counted by its own rounds, wherever it was resumed."""
+        """T: rounds of all runs together. A single run is counted by its own round numbers, also when resumed."""
         self.T, self.quiet, self.runs = T, quiet, runs
         self.stream = sys.stderr
         self.terminal = self.stream.isatty()

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import click
 
+from fedmpi.cli.source import debug_option
+
 
 @click.command()
 @click.argument("record", metavar="RECORD")
-@click.option("-o", "--output", metavar="FILE", required=True, help="The record to write.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Record to write.")
 @click.option("--compute", type=click.Choice(["none", "recorded"]), default="none", show_default=True,
-              help="Updates are ready at once, or after the seconds that were recorded.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the output if it exists.")
-@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+              help="Training time of a client: none, or as recorded.")  # fmt: skip
+@click.option("--force", is_flag=True, help="If the output exists, overwrite it.")
+@debug_option
 def replay(record: str, output: str, compute: str, force: bool, debug: bool) -> None:
-    """Carry out a recorded run's communication again, on the present network.
+    """Repeat a recorded run's communication on this network.
 
-    Same cohorts, same bytes, nobody trains: what the same rounds would cost here. The result is a record like any
-    other, to be shown and reported next to the original. Under mpirun, with the same number of ranks, clients live
-    where they lived.
+    Draws the same cohorts and moves the same bytes, without training, to find out what the rounds would cost here. The
+    output is an ordinary record, which `fedmpi show` and `fedmpi report` compare with the original. With the same
+    number of ranks, every client is on the same rank as in the original.
+
+    \b
+    mpirun -n 3 fedmpi replay demo.h5 -o here.h5
     """
     from fedmpi.comm.world import connect
 

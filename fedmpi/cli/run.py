@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from fedmpi.config import Config
+from fedmpi.cli.source import debug_option, set_option
 
 
 @click.command()
 @click.argument("source", metavar="[PRESET|FILE|RECORD]", default="demo")
-@click.option(
-    "-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting, such as run.T=50."
-)
-@click.option("-o", "--output", metavar="FILE", help="The record to write.  [default: <run.name>.h5]")
-@click.option("--resume", is_flag=True, help="Go on with the output if it exists, from its last checkpoint.")
-@click.option("--force", is_flag=True, help="Replace the output if it exists.")
-@click.option("--profile", is_flag=True, help="Also write a timeline of all ranks, for Perfetto: <output>.trace.json.")
-@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@set_option
+@click.option("-o", "--output", metavar="FILE", help="Record to write.  [default: <run.name>.h5]")
+@click.option("--resume", is_flag=True, help="If the output exists, continue it from its last checkpoint.")
+@click.option("--force", is_flag=True, help="If the output exists, overwrite it.")
+@click.option("--profile", is_flag=True, help="Also write a timeline of all ranks to <output>.trace.json, which "
+              "ui.perfetto.dev opens.")  # fmt: skip
+@debug_option
 def run(
     source: str,
     overrides: tuple[str, ...],
@@ -32,53 +29,51 @@ def run(
 ) -> None:
     """Run one federation and record it.
 
-    SOURCE is a preset's name (`fedmpi presets`), a TOML file, or a record to run again. Under mpirun, rank 0 is
-    the server and the other ranks train the clients; alone, one process does both.
+    The settings come from a preset (`fedmpi presets` lists them), a TOML file, or a record to run again. Under mpirun,
+    rank 0 is the server and the other ranks train the clients; without mpirun, one process does both.
 
     \b
-    fedmpi run RECORD --resume                  go on with a run that was broken off
-    fedmpi run RECORD --resume -s run.T=200     or with one that is done, to more rounds
+    fedmpi run demo
+    mpirun -n 3 fedmpi run demo -s run.T=50 -o fifty.h5
+    fedmpi run fifty.h5 --resume                 continue an interrupted run
+    fedmpi run fifty.h5 --resume -s run.T=200    extend a finished run to 200 rounds
     """
     from fedmpi.cli.progress import Progress
+    from fedmpi.cli.source import load, on_all_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.config import Config
     from fedmpi.errors import ConfigError
-    from fedmpi.record import find_past, is_record
+    from fedmpi.record import find_earlier_run, is_record
 
     world = connect()
     if resume and force:
-        raise ConfigError("--resume goes on with a record, --force replaces it: choose one")
-    config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+        raise ConfigError("--resume continues a record and --force overwrites it: choose one")
+    config = on_all_ranks(world, lambda: load(source, overrides))
     path = Path(output or (source if resume and is_record(source) else f"{config.run.name}.h5"))
 
-    def is_over() -> str:
-        past = find_past(path, config) if resume else None
-        return "yes" if past and past.reaches(config) else ""
+    def is_over() -> bool:
+        earlier = find_earlier_run(path, config) if resume else None
+        return earlier is not None and earlier.is_complete(config)
 
-    if world.first(is_over):
+    if world.from_server(is_over):
         if world.is_server:
             click.echo(f"{path} is done: all {config.run.T} rounds; -s run.T=… extends it")
         return
-    # Torch takes seconds to import: a mistake in the settings is answered before.
-    from fedmpi.job.server_loop import run as run_federation
+    # Torch takes seconds to import: errors in the settings are reported before.
+    from fedmpi.job.start import run_job
 
+    timeline = path.with_suffix(".trace.json") if profile else None
     with Progress(config.run.T, quiet=not world.is_server) as progress:
-        timeline = path.with_suffix(".trace.json") if profile else None
-        how = {"force": force, "resume": resume, "debug": debug}
-        run_federation(config, path, **how, on_round=progress.update, world=world, profile=timeline)
+        run_job(
+            [config],
+            [path],
+            world,
+            force=force,
+            resume=resume,
+            debug=debug,
+            on_round=progress.update,
+            profile=timeline,
+        )
     if world.is_server:
         click.echo(f"record: {path}")
         if timeline:
             click.echo(f"timeline: {timeline} (open it at ui.perfetto.dev or chrome://tracing)")
-
-
-def load(source: str, overrides: tuple[str, ...]) -> Config:
-    """The configuration of a preset, a file or a record, with `-s` overrides."""
-    from fedmpi.config import Config, parse_override
-    from fedmpi.record import is_record, open_record
-
-    changes = dict(parse_override(text) for text in overrides)
-    if is_record(source):
-        with open_record(source) as record:
-            return record.config.replace(changes)
-    return Config.load(source, changes)

@@ -7,11 +7,10 @@ import click
 
 @click.command()
 def schemes() -> None:
-    """List the sampling schemes."""
+    """List the sampling schemes, the values of sampling.scheme."""
     from fedmpi.sampling import SCHEMES
 
-    rows = [(name, f"{'BIASED: ' if scheme.biased else ''}{scheme.summary}") for name, scheme in SCHEMES.items()]
-    width = max(len(name) for name, _ in rows)
-    for name, summary in rows:
-        click.echo(f"{name:<{width}}  {summary}")
+    width = max(len(name) for name in SCHEMES)
+    for name, scheme in SCHEMES.items():
+        click.echo(f"{name:<{width}}  {scheme.summary}")
     click.echo("\nYour own: -s sampling.scheme=package.module:Class, a class with draw(rng) (see the README).")

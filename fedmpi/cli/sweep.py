@@ -6,33 +6,42 @@ from pathlib import Path
 
 import click
 
+from fedmpi.cli.source import debug_option, set_option
+
 
 @click.command()
 @click.argument("source", metavar="[PRESET|FILE]")
-@click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting.")
-@click.option("-o", "--output", metavar="DIR", help="Where the records go.  [default: <run.name>]")
-@click.option("--shard", metavar="i/N", default="0/1", help="Run share i of N, as one task of a Slurm array does.")
-@click.option("--list", "listing", is_flag=True, help="Say how many runs there are and how long they will take.")
-@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@set_option
+@click.option("-o", "--output", metavar="DIR", help="Folder for the records.  [default: <run.name>]")
+@click.option("--shard", metavar="i/N", default="0/1", help="Run only share i of N (i from 0), as a task of a Slurm "
+              "array does.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="Only count the runs and estimate how long they take.")
+@debug_option
 def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: str, listing: bool, debug: bool) -> None:
     """Run the grid of a [sweep] table.
 
-    Every point and seed of the grid runs its schemes as pairs, into one record each. Finished runs are skipped and
-    broken ones resumed, so the same command goes on after an interruption.
+    At each point of the grid and for each seed, all schemes run in one job, paired as in `fedmpi compare`, and each
+    writes its own record. Finished runs are skipped and unfinished ones resumed, so after an interruption the same
+    command completes the sweep.
+
+    \b
+    fedmpi sweep quadratic-run-small --list
+    mpirun -n 3 fedmpi sweep quadratic-run-small -o runs
     """
     from fedmpi.cli.progress import Progress
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load, on_all_ranks
     from fedmpi.comm.world import connect
-    from fedmpi.config import Config
 
     world = connect()
-    config = Config.from_toml(world.first(lambda: load(source, overrides).to_toml()))
+    config = on_all_ranks(world, lambda: load(source, overrides))
     from fedmpi.job import sweep as sweeps
 
     folder = Path(output or config.run.name)
-    world.first(lambda: str(len(sweeps.shard(sweeps.cells(config, folder), shard))))  # one error, not one per rank
+    world.from_server(
+        lambda: len(sweeps.shard(sweeps.cells(config, folder), shard))
+    )  # a wrong --shard is reported once
     grid = sweeps.shard(sweeps.cells(config, folder), shard)
-    left = sweeps.pick(grid, world.first(lambda: sweeps.missing(grid)))
+    left = sweeps.pick(grid, world.from_server(lambda: sweeps.missing(grid)))
     if world.is_server:
         runs, todo = (sum(len(cell.configs) for cell in part) for part in (grid, left))
         click.echo(f"{runs} runs, {runs - todo} of them finished")

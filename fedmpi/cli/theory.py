@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
 from pathlib import Path
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedmpi.errors import ConfigError, DataError
+from fedmpi.errors import ConfigError
 
 if TYPE_CHECKING:
     from fedmpi.sampling.law import Floats, Ints
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
 MOST_CLIENTS = 10**7
 # Constants beyond this have no square, or none that means anything.
 LARGEST = 1e30
-MOST_BYTES = 32 << 20
+# What --p may be or begin with; anything else is the path of a file, if there is one.
+WORDS, PREFIXES = ("uniform", "ratio"), ("dirichlet:", "heavy:", "file:")
+# Standard deviation of the logarithm of the clients' sizes, for `--p ratio`.
+SPREAD = 1.2
 
 FROM_PRESET = {
     "K": "client.K",
@@ -33,9 +35,11 @@ FROM_PRESET = {
 
 
 @click.command()
-@click.option("--p", "source", default="uniform", show_default=True, metavar="uniform|ratio|dirichlet:A|FILE",
-              help="Importances: 1/n; n_i/M with log-normal sizes; Dirichlet(A); or a file of numbers, one "
-              "per client (whole numbers are taken as sizes).")  # fmt: skip
+@click.option("--p", "source", default="uniform", show_default=True,
+              metavar="uniform|ratio|dirichlet:A|heavy:P|FILE|LIST",
+              help="Importances, as sampling.importance takes them: 1/n; n_i/M with log-normal sizes; Dirichlet(A); P "
+              "for client 0; a file of numbers, one per client, divided by their sum; or a list, such as "
+              "[0.5, 0.3, 0.2].")  # fmt: skip
 @click.option("-n", default=80, show_default=True, help="Clients, unless a file or preset says.")
 @click.option("-m", type=click.IntRange(1, 10**7), help="Clients drawn per round.  [default: the preset's, else n/2]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of ratio and dirichlet.")
@@ -89,7 +93,7 @@ def theory(
     else:
         click.echo("\n".join(report(p, m, problem, table, advice)))
     if picture is not None:
-        from fedmpi.theory.plot import plot_region
+        from fedmpi.report.figures.corollary import plot_region
 
         plot_region(p.size, picture)
         click.echo(f"Wrote {picture}.", err=True)
@@ -110,75 +114,33 @@ def of_preset(preset: str, m: int | None) -> tuple[Floats, Ints | None, int, dic
 
 
 def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
-    """(p, sizes) of --p; sizes are None where p is not a ratio of whole numbers."""
-    import numpy as np
+    """(p, sizes) of --p: what `sampling.importance` takes, or just the path of a file.
+
+    sizes: the n_i where p = n_i/M, else None. There is no data here, so `ratio` takes the sizes of generated data with
+    data.n = n, data.seed = seed and data.spread = SPREAD.
+    """
+    from fedmpi.config import Config, DataSettings, parse_override
+    from fedmpi.data.importance import listed, read_importances
+    from fedmpi.data.sizes import client_sizes
 
     if not 1 <= n <= MOST_CLIENTS:
         raise ConfigError(f"-n {n}: must be at least 1 and at most {MOST_CLIENTS}")
-    rng = np.random.default_rng(seed)
-    if source == "uniform":
-        sizes = np.ones(n, dtype=np.int64)
-    elif source == "ratio":
-        sizes = np.ceil(rng.lognormal(5, 1.2, n)).astype(np.int64)
-    elif source.startswith("dirichlet:"):
-        return dirichlet(source.removeprefix("dirichlet:"), n, rng), None
-    else:
-        given = numbers_in(Path(source))
-        if abs(given.sum() - 1) <= 1e-9 and given.size > 1:
-            return given, None
-        if (given != np.floor(given)).any() or (given < 0).any() or not 0 < given.sum() < 2**53:
-            raise ConfigError(
-                f"--p {source}: its numbers sum to {given.sum():.12g}; give importances that sum to 1, "
-                "or whole numbers as sizes"
-            )
-        sizes = given.astype(np.int64)
-    return sizes / sizes.sum(), sizes
-
-
-def dirichlet(alpha: str, n: int, rng: Any) -> Floats:
-    """p drawn from the symmetric Dirichlet distribution, shape (n,)."""
-    try:
-        value = float(alpha)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"--p dirichlet:{alpha}: the number must be above 0, as in dirichlet:0.1")
-    p: Floats = rng.dirichlet([value] * n)
-    return p
-
-
-def numbers_in(file: Path) -> Floats:
-    """The numbers in a .npy file or a text file (white space or commas between them), shape (n,)."""
-    import numpy as np
-
-    from fedmpi.data.sources.archive import read_file
-
-    try:
-        content = read_file(file, MOST_BYTES)
-    except DataError as error:
-        raise ConfigError(f"--p {error}, and not one of uniform, ratio, dirichlet:A") from None
-    try:
-        if file.suffix == ".npy":
-            return npy_numbers(content)
-        return np.array(content.decode().replace(",", " ").split(), dtype=np.float64)
-    except (ValueError, LookupError, TypeError, SyntaxError, RecursionError, MemoryError, TokenError) as error:
-        raise ConfigError(f"--p {file}: not a list of numbers ({str(error).partition(chr(10))[0]})") from None
-
-
-def npy_numbers(content: bytes) -> Floats:
-    """The numbers that follow the header of a .npy file, whatever shape it claims they have."""
-    import numpy as np
-
-    stream = io.BytesIO(content)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    _, _, kind = readers[np.lib.format.read_magic(stream)](stream)
-    if kind.kind not in "iuf":
-        raise ValueError(f"they are {kind}")
-    return np.frombuffer(content, kind, offset=stream.tell()).astype(np.float64)
+    given = source
+    if source.startswith("["):
+        given = Config.load(overrides=dict([parse_override(f"sampling.importance={source}")])).sampling.importance
+    elif source not in WORDS and not source.startswith(PREFIXES) and os.path.exists(source):
+        given = f"file:{source}"
+    p = listed(given, "--p")
+    if p is not None:
+        return p, None
+    sizes = client_sizes(DataSettings(n=n, seed=seed, spread=SPREAD))
+    return read_importances(given, sizes, seed, "--p"), sizes if given == "ratio" else None
 
 
 def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> list[str]:
     """The lines the command prints."""
+    from fedmpi.report.tables import text_table
+
     solver = "SGD" if problem.mu == 0 else f"FedProx, μ = {problem.mu:g}"
     lines = [
         f"n = {p.size}, m = {m}, Σp² = {p @ p:.6g}, p from {p.min():.4g} to {p.max():.4g}",
@@ -186,7 +148,7 @@ def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommend
         + f"L(θ⁰)−L(θ*) = {problem.gap:g}, η_l = {problem.eta_l:g}, η_g = {problem.eta_g:g}, "
         + f"K = {problem.K}, T = {problem.T} ({solver}, K_eff = {problem.K_eff:.4g})",
         "",
-        *aligned([HEADER, *(cells(row) for row in table.rows)]),
+        text_table(HEADER, [cells(row) for row in table.rows]),
     ]
     lines += [f"  {row.scheme}: {row.note}" for row in table.rows if row.note]
     broken = [step_sizes(row) for row in table.rows if not row.bound.holds]
@@ -224,13 +186,6 @@ def step_sizes(row: Row) -> str:
         if not c.holds
     ]
     return f"  {row.scheme}: {'; '.join(failing)}"
-
-
-def aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines with the first column flush left and the others flush right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    right = [[cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
-    return ["  ".join([row[0].ljust(widths[0]), *cells[1:]]) for row, cells in zip(rows, right, strict=True)]
 
 
 def as_dict(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A race over the same wires: θ down and updates up through fedmpi's links, as raw buffers, and pickled.
+"""Three ways to move θ down and updates up, compared: fedmpi's links, raw buffers, and pickled objects.
 
-No client trains: what is timed is the way. Every path does one turn after the other, so that a busy moment of the
-machine falls on all alike; a barrier before each half of a turn gives all ranks the same start.
+No client trains: only communication is timed. The paths take turns, so that a busy moment of the machine affects all of
+them alike; a barrier before each half of a turn gives all ranks the same start.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.client import Training, as_tensor
-from fedmpi.comm.messages import Kind, Order
-from fedmpi.comm.round import new_vector
+from fedmpi.comm.messages import Action, Command
 from fedmpi.comm.server_link import ServerLink
 from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.traffic import new_vector
 from fedmpi.comm.worker_link import WorkerLink
 from fedmpi.comm.world import World
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 from fedmpi.sampling import Cohort
 from fedmpi.server import ExactSum
 
 RAW, PICKLED, REDUCE = "raw buffers", "pickled", "raw Reduce"
 PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced"
-# Updates that a rank has on their way at once, in either direction: as many as fedmpi's own.
+# Updates that a rank has in flight at once, in either direction: as many as fedmpi's own exchange.
 SLOTS = 2
 # A model's parameters as other frameworks send them: a dict of arrays.
 PIECES = 10
@@ -36,7 +36,7 @@ PIECES = 10
 
 @dataclass(frozen=True)
 class Path:
-    """One way to take θ down and updates up, on this rank; `ready` is what is done before, untimed."""
+    """One way to move θ down and updates up, on this rank. `ready` is called before, untimed."""
 
     name: str
     down: Callable[[], object]
@@ -158,7 +158,7 @@ def pickled_path(world: World, d: int, updates: int) -> Path:
 def fedmpi_paths(world: World, d: int, updates: int, total: ExactSum) -> list[Path]:
     """fedmpi's own links, with clients that do nothing; `total` is the server's. One path has it refuse every
     update, which leaves out the adding."""
-    exchanges = [Comm(exchange=PER_CLIENT), Comm(exchange=REDUCED)]
+    exchanges = [CommSettings(exchange=PER_CLIENT), CommSettings(exchange=REDUCED)]
     if not world.is_server:
         per_client, reduced = (WorkerLink(world, d, settings) for settings in exchanges)
         return [
@@ -183,27 +183,27 @@ def server_path(name: str, link: ServerLink, theta: NDArray[np.float32], total: 
     def down() -> None:
         if not link.clocks.measured:
             link.compare_clocks()  # in the first turn, which does not count
-        link.begin(0, 0, 0)
-        link.call(0, cohort)
+        link.open_round(0, 0, 0)
+        link.call(cohort, 0)
         link.send_theta(theta)
 
-    return Path(name, down, lambda: link.collect(total), lambda: total.begin(0))
+    return Path(name, down, lambda: link.collect(total), lambda: total.reset(0))
 
 
 def worker_path(name: str, link: WorkerLink, norm: float) -> Path:
     """norm: what the worker says of its updates; one that is not finite keeps the server from adding them."""
-    order, fresh = Order(Kind.STOP), True
+    command, fresh = Command(Action.STOP), True
 
     def down() -> None:
-        nonlocal order
-        while (order := link.next_order()).kind == Kind.CLOCK:
-            link.compare_clocks(order.t)
-        link.receive_theta(order)
+        nonlocal command
+        while (command := link.next_command()).action == Action.COMPARE_CLOCKS:
+            link.compare_clocks(command.t)
+        link.receive_theta(command)
 
     def up() -> None:
         nonlocal fresh
-        link.begin(order)
-        for client in order.clients.tolist():
+        link.open_round(command)
+        for client in command.clients.tolist():
             slot = link.slot()
             if fresh:
                 as_tensor(slot).fill_(1.0)

@@ -1,12 +1,13 @@
-"""Who is still there: signs of life, news that workers send unasked, signals, and which errors mean a lost rank."""
+"""Detecting what is wrong on any rank: heartbeats, failures and signals that workers report, errors of MPI."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
@@ -18,140 +19,151 @@ from fedmpi.errors import FedmpiError, Stopped
 if TYPE_CHECKING:
     from fedmpi.comm.world import World
 
-# A worker gives a sign of life so often, and the server looks so often who has given none.
-SIGN_SECONDS = 1.0
+# How often a worker sends a heartbeat, and how often the server looks for missing ones.
+HEARTBEAT_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 # How long the server waits for a process that it has killed to be gone.
 KILL_SECONDS = 5.0
-# Where Open MPI's launcher says that it was started so.
-ENABLED = "OMPI_MCA_mpi_ft_enable"
-# The classes of MPI's errors that say that a rank was lost, where MPI knows of such a thing.
-LOSSES = tuple(
+# Set by Open MPI's launcher when it was started with fault tolerance.
+FAULT_TOLERANCE = "OMPI_MCA_mpi_ft_enable"
+# The classes of MPI's errors that mean a lost rank, where the MPI library has them.
+RANK_LOSSES = tuple(
     getattr(MPI, name) for name in ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", "ERR_REVOKED") if hasattr(MPI, name)
 )
 
 
-class News(IntEnum):
-    """The first byte of what a worker tells the server unasked; a text follows."""
+class Notice(IntEnum):
+    """What a worker sends to the server without being asked: the first byte of the message; a text follows."""
 
-    ALIVE = 0
+    HEARTBEAT = 0
     SIGNAL = 1
     FAILURE = 2
 
 
-class Silent(FedmpiError):
-    """A rank has given no sign of life for comm.timeout seconds."""
+class RankSilent(FedmpiError):
+    """A rank has sent no heartbeat for comm.timeout seconds."""
 
     def __init__(self, rank: int, sentence: str) -> None:
         super().__init__(sentence)
         self.rank = rank
 
 
-class Vigil:
-    """One rank's share in noticing that something is wrong, here or elsewhere."""
+class Process(NamedTuple):
+    """Where a rank runs."""
+
+    host: str
+    pid: int
+
+
+class FailureDetector:
+    """One rank's part in detecting failures. Every rank calls `check` while it waits and between steps of work."""
 
     def __init__(self, world: World) -> None:
         self.world, self.signals = world, Signals()
-        # Host and process id of every rank, known to the server.
-        self.places: list[tuple[str, int]] = []
+        self.processes: list[Process] = []  # of every rank; known to the server
         self.timeout = float("inf")
-        self.told = False
-        self.begin()
+        self.signal_reported = False
+        self.reset(range(world.size))
 
-    def begin(self) -> None:
-        """Start anew, with the ranks that there are now."""
+    def reset(self, kept: Sequence[int]) -> None:
+        """Start again with the ranks of the present communicator. kept: their numbers in the one before."""
         now = time.monotonic()
-        self.heard = [now] * self.world.size
-        self.looked = self.signed = now
-        self.sign = MPI.REQUEST_NULL
+        self.processes = [self.processes[rank] for rank in kept] if self.processes else []
+        self.last_heard = [now] * len(kept)
+        self.last_look = self.last_notice = now
+        self.notice = MPI.REQUEST_NULL
 
-    def meet(self, host: str, timeout: float) -> list[str]:
-        """**Collective.** Let the server know where every rank is; the hosts of all ranks, on the server."""
-        told = [text.split("\n") for text in self.world.gather_text(f"{host}\n{os.getpid()}")]
-        self.places = [(name, int(pid)) for name, pid in told]
+    def register(self, host: str, timeout: float) -> list[str]:
+        """**Collective.** Tell the server where every rank runs; the hosts of all ranks, on the server."""
+        lines = [text.split("\n") for text in self.world.gather_text(f"{host}\n{os.getpid()}")]
+        self.processes = [Process(name, int(pid)) for name, pid in lines]
         self.timeout = timeout
-        self.begin()
-        return [name for name, _ in self.places]
+        self.reset(range(self.world.size))
+        return [process.host for process in self.processes]
 
     def name(self, rank: int) -> str:
-        """A rank as messages call it: its number at the start of the job, and its host."""
-        return f"rank {self.world.origin[rank]}" + (f" on {self.places[rank][0]}" if self.places else "")
+        """A rank as messages name it: its number at the start of the job, and its host."""
+        host = f" on {self.processes[rank].host}" if self.processes else ""
+        return f"rank {self.world.original_ranks[rank]}{host}"
 
     def names(self) -> dict[int, str]:
-        """All ranks as messages call them, by their number at the start."""
-        return {origin: self.name(rank) for rank, origin in enumerate(self.world.origin)}
+        """All ranks as messages name them, by their number at the start."""
+        return {original: self.name(rank) for rank, original in enumerate(self.world.original_ranks)}
 
-    def attend(self) -> None:
-        """On the server: raise what has come up, here or on another rank. On a worker: give a sign of life."""
+    def check(self) -> None:
+        """On the server: raise if this or another rank has a problem. On a worker: send what is due."""
         if self.world.rank == SERVER:
             if self.signals.name:
                 raise Stopped(f"stopped by {self.signals.name}")
-            self._hear()
-            self._look_around()
-        elif self.signals.name and not self.told:
-            self.told = True
-            self.tell(News.SIGNAL, self.signals.name)
-        elif time.monotonic() - self.signed > SIGN_SECONDS and self.sign.Test():
-            self.tell(News.ALIVE)
+            self._receive_notices()
+            self._check_heartbeats()
+        elif self.signals.name and not self.signal_reported:
+            self.signal_reported = True
+            self.notify(Notice.SIGNAL, self.signals.name)
+        elif time.monotonic() - self.last_notice > HEARTBEAT_SECONDS and self.notice.Test():
+            self.notify(Notice.HEARTBEAT)
         elif fault_tolerant():
-            # A rank that computes must call MPI to learn that the others go on without a lost one.
-            self.world.comm.Iprobe(SERVER, Tag.NEWS)
+            # A rank that computes must call MPI to learn that the communicator was revoked.
+            self.world.comm.Iprobe(SERVER, Tag.NOTICE)
 
-    def tell(self, news: News, text: str = "") -> MPI.Request:
-        """On a worker: tell the server."""
-        self.signed = time.monotonic()
-        message = np.frombuffer(bytes([news]) + text.encode(), np.uint8)
-        self.sign = self.world.comm.Isend(message, SERVER, Tag.NEWS)
-        return self.sign
+    def notify(self, kind: Notice, text: str = "") -> MPI.Request:
+        """On a worker: send a notice to the server."""
+        self.last_notice = time.monotonic()
+        message = np.frombuffer(bytes([kind]) + text.encode(), np.uint8)
+        self.notice = self.world.comm.Isend(message, SERVER, Tag.NOTICE)
+        return self.notice
 
-    def _hear(self) -> None:
+    def _receive_notices(self) -> None:
         comm, status = self.world.comm, MPI.Status()
-        while comm.Iprobe(MPI.ANY_SOURCE, Tag.NEWS, status):
+        while comm.Iprobe(MPI.ANY_SOURCE, Tag.NOTICE, status):
             message = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            comm.Recv(message, status.source, Tag.NEWS)
-            self.heard[status.source] = time.monotonic()
+            comm.Recv(message, status.source, Tag.NOTICE)
+            self.last_heard[status.source] = time.monotonic()
             text = message[1:].tobytes().decode(errors="replace")
-            if message[0] == News.FAILURE:
-                raise FedmpiError(f"rank {self.world.origin[status.source]}, {text}")
-            if message[0] == News.SIGNAL:
-                raise Stopped(f"stopped by {text}, sent to rank {self.world.origin[status.source]}")
+            rank = self.world.original_ranks[status.source]
+            if message[0] == Notice.FAILURE:
+                raise FedmpiError(f"rank {rank}, {text}")
+            if message[0] == Notice.SIGNAL:
+                raise Stopped(f"stopped by {text}, sent to rank {rank}")
 
-    def _look_around(self) -> None:
-        """Raise if a rank has been silent for too long. What was sent while the server was busy counts as of now: no
-        rank is blamed for that."""
+    def _check_heartbeats(self) -> None:
+        """Raise if a rank has been silent for too long.
+
+        Heartbeats that arrived while the server was busy count as of now, so that no rank is blamed for that.
+        """
         now = time.monotonic()
-        if now - self.looked < LOOK_SECONDS:
+        if now - self.last_look < LOOK_SECONDS:
             return
-        self.looked = now
+        self.last_look = now
         for rank in range(1, self.world.size):
-            if now - self.heard[rank] > self.timeout:
-                told = f"{self.name(rank)} has given no sign of life for {self.timeout:g} s (comm.timeout)"
-                raise Silent(rank, told)
+            if now - self.last_heard[rank] > self.timeout:
+                sentence = f"{self.name(rank)} has sent no heartbeat for {self.timeout:g} s (comm.timeout)"
+                raise RankSilent(rank, sentence)
 
-    def loses_rank(self, error: BaseException | None) -> bool:
-        """Whether `error` means that ranks were lost and MPI can do without them.
+    def is_rank_loss(self, error: BaseException | None) -> bool:
+        """Whether `error` means that ranks were lost and MPI can continue without them.
 
-        A silent rank becomes a lost one if it is a process of the server's host, which ends it.
+        A silent rank is made a lost one by killing it, if it is a process of the server's host.
         """
         if not fault_tolerant():
             return False
-        if isinstance(error, Silent):
-            host, pid = self.places[error.rank]
-            return host == self.places[SERVER][0] and end_process(pid)
+        if isinstance(error, RankSilent):
+            process = self.processes[error.rank]
+            return process.host == self.processes[SERVER].host and kill_process(process.pid)
         while error is not None:
-            # Tests of several requests say only that one of them has failed.
-            if isinstance(error, MPI.Exception) and error.Get_error_class() in (*LOSSES, MPI.ERR_IN_STATUS):
+            # Tests of several requests only tell that one of them has failed.
+            if isinstance(error, MPI.Exception) and error.Get_error_class() in (*RANK_LOSSES, MPI.ERR_IN_STATUS):
                 return True
             error = error.__cause__ or error.__context__
         return False
 
 
 def fault_tolerant() -> bool:
-    """Whether the loss of a rank leaves the others running: Open MPI under `mpirun --with-ft ulfm`."""
-    return bool(LOSSES) and os.environ.get(ENABLED, "0") not in ("", "0", "false")
+    """Whether the other ranks keep running when one is lost: Open MPI under `mpirun --with-ft ulfm`."""
+    return bool(RANK_LOSSES) and os.environ.get(FAULT_TOLERANCE, "0") not in ("", "0", "false")
 
 
-def end_process(pid: int) -> bool:
+def kill_process(pid: int) -> bool:
     """Kill a process of this host; whether it is gone."""
     try:
         os.kill(pid, signal.SIGKILL)

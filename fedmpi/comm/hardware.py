@@ -22,10 +22,12 @@ MASK = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a rank is, and what it sees there: `devices` as torch calls them, of those that `mask` names, if set.
+class RankHardware:
+    """What one rank has.
 
-    `node` is any number that the ranks of one node share, `local_rank` this one's number among them.
+    `node` is any number that the ranks of one node share, `local_rank` this one's number among them. `devices` have
+    torch's names, counted within `mask` if that is set. `cores` are the numbers of those that the rank may run on, of
+    `host_cores` that its host has.
     """
 
     rank: int
@@ -34,45 +36,40 @@ class Place:
     local_rank: int
     devices: tuple[str, ...]
     mask: str | None
+    cores: tuple[int, ...] = ()
+    host_cores: int = 1
+    granted: int = 0  # cores that Slurm gives each rank; 0 if it does not say
+    compiled: bool = True  # whether it has fedmpi's loops in C
 
-    def behind(self) -> list[str]:
-        """What the node calls each of `devices`: torch counts them within the mask."""
+    def node_devices(self) -> list[str]:
+        """The node's own name of each of `devices`."""
         named = [name.strip() for name in self.mask.split(",")] if self.mask else []
         return [named[k] if k < len(named) else str(k) for k in range(len(self.devices))]
 
-    def masked(self, devices: str) -> str:
+    def with_mask(self, devices: str) -> str:
         """Devices of this rank, with the mask within which they are counted."""
         return devices if self.mask is None or devices == CPU else f"{devices} ({MASK}={self.mask})"
 
 
-@dataclass(frozen=True)
-class Seat(Place):
-    """One rank's place. `cores` are the numbers of those it may run on, of `host_cores` that its host has."""
-
-    cores: tuple[int, ...]
-    host_cores: int
-    granted: int = 0  # cores that Slurm gives each rank; 0 if it does not say
-    compiled: bool = True  # whether it has fedmpi's loops in C
-
-
-def seats(world: World, devices: Sequence[str]) -> list[Seat]:
-    """**Collective.** Every rank's seat, on rank 0; empty elsewhere. `devices` are those that this rank sees."""
+def gather_hardware(world: World, devices: Sequence[str]) -> list[RankHardware]:
+    """**Collective.** What every rank has, on rank 0; empty elsewhere. `devices` are those that this rank sees."""
     node, local_rank = own_node(world)
-    seen = tuple(devices), os.environ.get(MASK)
-    granted = int(os.environ.get(GRANTED) or 0)
-    mine = Seat(
-        world.rank,
-        platform.node(),
-        node,
-        local_rank,
-        *seen,
-        own_cores(),
-        os.cpu_count() or 1,
-        granted,
-        native_installed(),
+    mine = RankHardware(
+        rank=world.rank,
+        host=platform.node(),
+        node=node,
+        local_rank=local_rank,
+        devices=tuple(devices),
+        mask=os.environ.get(MASK),
+        cores=own_cores(),
+        host_cores=os.cpu_count() or 1,
+        granted=int(os.environ.get(GRANTED) or 0),
+        compiled=native_installed(),
     )
     found = [json.loads(text) for text in world.gather_text(json.dumps(asdict(mine)), width=16384)]
-    return [Seat(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found]
+    return [
+        RankHardware(**{**each, "devices": tuple(each["devices"]), "cores": tuple(each["cores"])}) for each in found
+    ]
 
 
 def own_node(world: World) -> tuple[int, int]:
@@ -91,33 +88,32 @@ def own_cores() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
-def threads_for(taken: Sequence[Seat]) -> int:
-    """How many threads every rank can have: what Slurm grants the poorest, or cores ÷ ranks of the fullest host."""
-    granted = min(seat.granted for seat in taken)
+def threads_for(ranks: Sequence[RankHardware]) -> int:
+    """Threads that every rank can have: the fewest that Slurm grants a rank, or cores ÷ ranks of the fullest host."""
+    granted = min(rank.granted for rank in ranks)
     if granted:
         return granted
     shares = []
-    for host in {seat.host for seat in taken}:
-        here = [seat for seat in taken if seat.host == host]
-        shares.append(len(set().union(*(seat.cores for seat in here))) // len(here))
+    for host in {rank.host for rank in ranks}:
+        here = [rank for rank in ranks if rank.host == host]
+        shares.append(len(set().union(*(rank.cores for rank in here))) // len(here))
     return max(1, min(shares))
 
 
-def complaints(taken: Sequence[Seat], threads: int) -> list[str]:
+def slowdowns(ranks: Sequence[RankHardware], threads: int) -> list[str]:
     """One sentence with its remedy for each thing that will make ranks of `threads` threads slow each other down."""
     found = []
-    for host in dict.fromkeys(seat.host for seat in taken):
-        here = [seat for seat in taken if seat.host == host]
-        cores = sorted(set().union(*(seat.cores for seat in here)))
-        wanted = len(here) * threads
-        crowded = [core for core in cores if sum(seat.cores == (core,) for seat in here) > 1]
-        for core in crowded:
-            ranks = ", ".join(str(seat.rank) for seat in here if seat.cores == (core,))
-            found.append(
-                f"{host}: ranks {ranks} are bound to core {core} together: start with `mpirun --bind-to none`, or "
-                "give each rank cores of its own (`--map-by slot:PE=…`, Slurm's --cpus-per-task)"
-            )
-        if wanted > len(cores):
+    for host in dict.fromkeys(rank.host for rank in ranks):
+        here = [rank for rank in ranks if rank.host == host]
+        cores = sorted(set().union(*(rank.cores for rank in here)))
+        for core in cores:
+            bound = [str(rank.rank) for rank in here if rank.cores == (core,)]
+            if len(bound) > 1:
+                found.append(
+                    f"{host}: ranks {', '.join(bound)} are bound to core {core} together: start with `mpirun --bind-to "
+                    "none`, or give each rank cores of its own (`--map-by slot:PE=…`, Slurm's --cpus-per-task)"
+                )
+        if len(here) * threads > len(cores):
             found.append(
                 f"{host}: {len(here)} ranks × {threads} {'thread' if threads == 1 else 'threads'} on {len(cores)} "
                 f"{'core' if len(cores) == 1 else 'cores'}: times will vary; use more hosts (fewer slots per host in "
@@ -126,34 +122,31 @@ def complaints(taken: Sequence[Seat], threads: int) -> list[str]:
     return found
 
 
-def choose(places: Sequence[Place], workers: Collection[int]) -> list[str]:
-    """The device of each of `places`: "" if it is not one of the `workers`, "cpu" if it sees no device.
+def choose_devices(ranks: Sequence[RankHardware], workers: Collection[int]) -> list[str]:
+    """The device of each rank: "" if it is not one of the `workers`, "cpu" if it sees no device.
 
     The workers of a node choose in the order of their node-local ranks. Each takes, of the devices that it sees, the
-    first of those that the fewest others have taken: in turn where all see the same, its own where each sees another.
+    first of those that the fewest others use: in turn where all see the same, its own where each sees another.
     """
-    chosen = {place.rank: "" for place in places}
-    takers: Counter[tuple[int, str]] = Counter()
-    for place in sorted(places, key=lambda place: (place.node, place.local_rank)):
-        if place.rank not in workers:
+    chosen = {rank.rank: "" for rank in ranks}
+    users: Counter[tuple[int, str]] = Counter()
+    for rank in sorted(ranks, key=lambda rank: (rank.node, rank.local_rank)):
+        if rank.rank not in workers:
             continue
-        seen = [(place.node, name) for name in place.behind()]
-        chosen[place.rank] = CPU
+        seen = [(rank.node, name) for name in rank.node_devices()]
+        chosen[rank.rank] = CPU
         if seen:
-            k = min(range(len(seen)), key=lambda k: takers[seen[k]])
-            takers[seen[k]] += 1
-            chosen[place.rank] = place.devices[k]
-    return [chosen[place.rank] for place in places]
+            k = min(range(len(seen)), key=lambda k: users[seen[k]])
+            users[seen[k]] += 1
+            chosen[rank.rank] = rank.devices[k]
+    return [chosen[rank.rank] for rank in ranks]
 
 
-def placement_table(places: Sequence[Place], devices: Sequence[str]) -> list[str]:
-    """Who trains where, in lines of columns: host, ranks, device."""
-    ranks: dict[tuple[int, str, str], list[str]] = {}
-    for place, device in zip(places, devices, strict=True):
-        spelled = place.masked(device) if device else "none (server)"
-        ranks.setdefault((place.node, place.host, spelled), []).append(str(place.rank))
-    rows = [("host", "ranks", "device")]
-    by_node = sorted(ranks, key=lambda row: row[0])
-    rows += [(host, ", ".join(ranks[node, host, device]), device) for node, host, device in by_node]
-    widths = [max(len(row[k]) for row in rows) for k in range(2)]
-    return [f"{host:<{widths[0]}}  {who:<{widths[1]}}  {device}" for host, who, device in rows]
+def placement_rows(ranks: Sequence[RankHardware], devices: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(host, ranks, device) of each device in use: which ranks train on it."""
+    users: dict[tuple[int, str, str], list[str]] = {}
+    for rank, device in zip(ranks, devices, strict=True):
+        name = rank.with_mask(device) if device else "none (server)"
+        users.setdefault((rank.node, rank.host, name), []).append(str(rank.rank))
+    by_node = sorted(users, key=lambda row: row[0])
+    return [(host, ", ".join(users[node, host, device]), device) for node, host, device in by_node]

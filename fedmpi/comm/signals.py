@@ -1,4 +1,4 @@
-"""Signals: the first one is noted, to be acted upon where a run can be left whole; the second one acts at once."""
+"""Signals: the first one is noted, and acted on where the record is consistent; a second one acts at once."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# What users, schedulers and Slurm's --signal send to end a job.
-HEEDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-# mpirun and Slurm may both pass the same signal on: what follows this soon is not a second one.
+# Signals by which users, schedulers and Slurm's --signal end a job.
+CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+# mpirun and Slurm may both forward the same signal: one that follows this soon is not a second one.
 ECHO_SECONDS = 1.0
 
 
 class Signals:
-    """`name` is that of the signal this process was sent, or empty."""
+    """The signal that this process has received: `name` is empty if there was none."""
 
     def __init__(self) -> None:
         self.name = ""
         self.since = 0.0
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Note signals for as long as this lasts. Only a main thread can; in others nothing changes."""
+    def caught(self) -> Iterator[None]:
+        """Note signals during the block. Only a main thread can; in others nothing changes."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._note) for number in HEEDED}
+        before = {number: signal.signal(number, self._note) for number in CAUGHT}
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""How ranks and messages are called."""
+"""The rank of the server, and the tags of messages. Imports nothing, so that a rank can start without torch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ SERVER = 0
 class Tag(IntEnum):
     """One tag per kind of message between the server and a worker."""
 
-    ORDER = 1
+    COMMAND = 1
     UPDATE = 2
     REPORT = 3
     EVALUATION = 4
-    NEWS = 5
+    NOTICE = 5
     PROBE = 6
     THETA = 7
     CLOCK = 8
     LINE = 9
-    LEFT = 10
+    RESIDUAL = 10
     TREE = 11
-    ASK = 12
-    GRANT = 13
-    SPANS = 14
+    REQUEST = 12
+    ASSIGNMENT = 13
+    TIMELINE = 14

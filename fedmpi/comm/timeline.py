@@ -1,17 +1,73 @@
-"""When a rank did what: spans of time, and a round's wall time divided into phases that leave nothing out."""
+"""When a rank did what: spans of time on its clock, and a round's wall time divided into phases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+# The phases of a round on the server. They do not overlap and add up to the round's wall time.
 PHASES = ("sample", "down", "wait", "up", "aggregate", "evaluate", "record")
+# Which of two overlapping phases counts, the first one first; `wait` is what nothing covers.
+PRECEDENCE = ("down", "up", "sample", "aggregate", "evaluate", "record")
 
 Interval = tuple[float, float]
+What = TypeVar("What", bound=str | IntEnum)
+
+
+class Activity(IntEnum):
+    """What a worker spends time on."""
+
+    IDLE = 0  # waiting for a command
+    RECEIVE = 1  # waiting for θ, and receiving it
+    TRAIN = 2
+    SEND = 3  # waiting for an earlier update to leave, compressing, handing over
+    PROBE = 4  # training or evaluating losses before the draw
+    EVALUATE = 5
+    CLOCKS = 6  # answering the ping-pong that compares clocks
+
+
+# One span of a worker's time as it travels to the server.
+SPAN = np.dtype([("activity", "<f8"), ("client", "<f8"), ("start", "<f8"), ("end", "<f8")])
+
+
+class Timeline(Generic[What]):
+    """Spans of time on one rank: what it did, for which client (−1: none), from when to when.
+
+    The server keeps one per round, of phases; a worker keeps one of activities, if the run is profiled.
+    """
+
+    def __init__(self, now: Callable[[], float], enabled: bool = True) -> None:
+        self.now, self.enabled = now, enabled
+        self.start = now()
+        self.spans: list[tuple[What, int, float, float]] = []
+
+    def add(self, what: What, start: float, end: float, client: int = -1) -> None:
+        if self.enabled:
+            self.spans.append((what, client, start, end))
+
+    @contextmanager
+    def during(self, what: What, client: int = -1) -> Iterator[None]:
+        """Add a span that lasts as long as the block."""
+        start = self.now()
+        yield
+        self.add(what, start, self.now(), client)
+
+    def intervals(self) -> dict[What, list[Interval]]:
+        """The spans by what they were spent on."""
+        found: dict[What, list[Interval]] = {}
+        for what, _, start, end in self.spans:
+            found.setdefault(what, []).append((start, end))
+        return found
+
+    def take(self) -> NDArray[np.void]:
+        """The spans so far, as SPAN; they are forgotten here."""
+        spans, self.spans = self.spans, []
+        return np.array(spans, SPAN)
 
 
 def divide(start: float, end: float, spans: Mapping[str, Sequence[Interval]]) -> dict[str, float]:
@@ -25,13 +81,13 @@ def divide(start: float, end: float, spans: Mapping[str, Sequence[Interval]]) ->
 def partition(start: float, end: float, spans: Mapping[str, Sequence[Interval]]) -> list[tuple[str, Interval]]:
     """The time between start and end as intervals that do not overlap, each with its phase.
 
-    spans: what was seen, as intervals that may overlap. Where they do, θ on its way down comes first, then
-    updates on their way up, then what the server itself was doing: an update in flight is `up` even while the
-    server adds another. What nothing covers is `wait`.
+    spans: what was measured, as intervals that may overlap. Where they do, PRECEDENCE decides: θ on its way down comes
+    first, then updates on their way up, then what the server itself did, so that an update in flight is `up` even while
+    the server adds another. What nothing covers is `wait`.
     """
     parts: list[tuple[str, Interval]] = []
     covered: list[Interval] = []
-    for phase in ("down", "up", "sample", "aggregate", "evaluate", "record"):
+    for phase in PRECEDENCE:
         clipped = [(max(a, start), min(b, end)) for a, b in spans.get(phase, ())]
         parts += [(phase, gap) for a, b in union(clipped) for gap in gaps(a, b, covered)]
         covered = union([*covered, *clipped])
@@ -40,16 +96,16 @@ def partition(start: float, end: float, spans: Mapping[str, Sequence[Interval]])
 
 def gaps(start: float, end: float, covered: Iterable[Interval]) -> list[Interval]:
     """What sorted intervals leave of the time between start and end."""
-    left = []
+    free = []
     for a, b in covered:
         if b <= start:
             continue
         if a >= end:
             break
         if start < a:
-            left.append((start, a))
+            free.append((start, a))
         start = b
-    return [*left, (start, end)] if start < end else left
+    return [*free, (start, end)] if start < end else free
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
@@ -61,42 +117,3 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
         else:
             merged.append((a, b))
     return merged
-
-
-# float64 numbers of a span: what, client, start, end.
-SPAN = 4
-
-
-class Doing(IntEnum):
-    """What a span of a worker's time was spent on."""
-
-    IDLE = 0  # waiting for an order
-    RECEIVE = 1  # waiting for θ, and receiving it
-    TRAIN = 2
-    SEND = 3  # waiting for an earlier update to leave, compressing, handing over
-    PROBE = 4  # training or looking at losses before the draw
-    EVALUATE = 5
-    CLOCKS = 6  # answering the ping-pong that compares clocks
-
-
-class Spans:
-    """This rank's spans since they were last taken."""
-
-    def __init__(self, now: Callable[[], float], wanted: bool) -> None:
-        self.now, self.wanted = now, wanted
-        self.rows: list[tuple[float, float, float, float]] = []
-
-    def add(self, doing: Doing, start: float, end: float, client: int = -1) -> None:
-        if self.wanted:
-            self.rows.append((doing, client, start, end))
-
-    @contextmanager
-    def during(self, doing: Doing, client: int = -1) -> Iterator[None]:
-        began = self.now()
-        yield
-        self.add(doing, began, self.now(), client)
-
-    def take(self) -> NDArray[np.float64]:
-        """The spans so far: (k, SPAN). They are forgotten here."""
-        rows, self.rows = self.rows, []
-        return np.array(rows, np.float64).reshape(-1, SPAN)

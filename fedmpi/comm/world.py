@@ -1,23 +1,22 @@
-"""The ranks of a job: who is server, how a rank waits without burning its core, how a failure ends all of them, or
-only those that it hit."""
+"""The ranks of a job: which one is the server, how a rank waits without using its core, how an error ends all ranks."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
 from fedmpi.comm import launcher
-from fedmpi.comm.failure_detector import News, Vigil
-from fedmpi.comm.launcher import mark
+from fedmpi.comm.failure_detector import FailureDetector, Notice
 from fedmpi.comm.tags import SERVER
 from fedmpi.comm.tree import broadcast
 from fedmpi.errors import FedmpiError
@@ -31,34 +30,34 @@ LAST_SLEEP, LAST_FLOWING_SLEEP = 1e-3, 0.1e-3
 TIMER_SLACK, SLACK_NANOSECONDS = 29, 1000  # 29: PR_SET_TIMERSLACK of <linux/prctl.h>
 # While data is known to flow, tests follow each other without sleep; after this long, with the shortest sleep.
 EAGER_SECONDS = 2e-3
-# How long a failing worker waits for the server to end the job before it does so itself.
-GRACE_SECONDS = 3.0
 
-# Ranks that this process has seen lost: MPI may wait for them for ever when it is finalized.
-LOST: list[int] = []
+# Ranks that this process has seen fail: MPI_Finalize may wait for them for ever.
+LOST_RANKS: list[int] = []
+
+Value = TypeVar("Value")
 
 
-class Elsewhere(FedmpiError):
-    """Raised on the other ranks when rank 0 has failed and has already said why."""
+class FailedOnServer(FedmpiError):
+    """Raised on the other ranks when rank 0 has failed and has already printed why."""
 
     def __init__(self, exit_code: int) -> None:
-        super().__init__("rank 0 has said why")
+        super().__init__("rank 0 has failed")
         self.exit_code = exit_code
 
 
 class World:
-    """A communicator of our own and this process's place in it. Pickle is never used: text travels as UTF-8."""
+    """A communicator of our own and this process's place in it. Nothing is pickled: values travel as JSON."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
-        # Which rank each one had when the job began: they are numbered anew when some are lost.
-        self.origin = list(range(comm.size))
-        self.vigil = Vigil(self)
-        self.told: BaseException | None = None
+        # The rank that each one had when the job started: ranks are renumbered when some are lost.
+        self.original_ranks = list(range(comm.size))
+        self.detector = FailureDetector(self)
+        self.announced: BaseException | None = None
         self.crowded = is_crowded(comm)
-        # Seconds added to this rank's clock: a test's way to be another host, whose clock is not ours.
+        # Seconds added to this rank's clock, with which a test imitates another host.
         self.clock_shift = 0.0
 
     @property
@@ -66,49 +65,58 @@ class World:
         return self.rank == SERVER
 
     def workers(self, hosts_clients: bool) -> list[int]:
-        """The ranks that host clients: all but the server, unless it is alone or told to help."""
+        """The ranks that train clients: all but the server, unless it is alone or server.hosts_clients is set."""
         return list(range(self.size)) if hosts_clients or self.size == 1 else list(range(1, self.size))
 
-    def first(self, action: Callable[[], str]) -> str:
-        """**Collective.** The text that `action` returns on rank 0, on every rank; if it fails there, all ranks
-        raise: rank 0 its error, the others `Elsewhere`."""
+    def from_server(
+        self,
+        action: Callable[[], Value],
+        encode: Callable[[Value], str] = json.dumps,
+        decode: Callable[[str], Value] = json.loads,
+    ) -> Value:
+        """**Collective.** What `action` returns on rank 0, on every rank.
+
+        If it raises there, all ranks raise: rank 0 its error, the others `FailedOnServer`.
+        """
         if not self.is_server:
-            return self.follow()
-        with self.leading() as tell:
-            text = action()
-            tell.append(text)
-        return text
+            return decode(self.wait_for_server())
+        with self.server_step() as message:
+            value = action()
+            message.append(encode(value))
+        return value
 
     @contextmanager
-    def leading(self) -> Iterator[list[str]]:
-        """**Collective.** Rank 0's part of a step that it takes first; the others `follow`. They raise if it fails,
-        or get the text that was put into the list."""
+    def server_step(self) -> Iterator[list[str]]:
+        """**Collective.** Rank 0's part of a step that it takes before the others, which call `wait_for_server`.
+
+        If the block raises, they raise too; else they get the text that the block puts into the list.
+        """
         text: list[str] = []
         try:
             yield text
         except BaseException as error:
-            self._tell(getattr(error, "exit_code", 1), "")
-            self.told = error
+            self._send_text(getattr(error, "exit_code", 1), "")
+            self.announced = error
             raise
-        self._tell(0, "".join(text))
+        self._send_text(0, "".join(text))
 
-    def follow(self) -> str:
-        """**Collective.** The other ranks' part of a step that rank 0 takes first."""
-        code, text = self._hear()
+    def wait_for_server(self) -> str:
+        """**Collective.** The other ranks' part of a `server_step`: the text that rank 0 sends at its end."""
+        code, text = self._receive_text()
         if code:
-            raise Elsewhere(code)
+            raise FailedOnServer(code)
         return text
 
-    def knows(self, error: BaseException) -> bool:
-        """Whether all ranks have been told of this error, and end by themselves."""
-        return isinstance(error, Elsewhere) or error is self.told
+    def is_announced(self, error: BaseException) -> bool:
+        """Whether all ranks have been told of this error, so that each ends by itself."""
+        return isinstance(error, FailedOnServer) or error is self.announced
 
-    def _tell(self, code: int, text: str) -> None:
+    def _send_text(self, code: int, text: str) -> None:
         encoded = np.frombuffer(text.encode(), np.uint8).copy()
         broadcast(self, np.array([code, len(encoded)], np.int64))
         broadcast(self, encoded)
 
-    def _hear(self) -> tuple[int, str]:
+    def _receive_text(self) -> tuple[int, str]:
         head = np.empty(2, np.int64)
         broadcast(self, head)
         encoded = np.empty(head[1], np.uint8)
@@ -126,7 +134,7 @@ class World:
             return []
         return [row.tobytes().rstrip(b"\0").decode(errors="replace") for row in everyone]
 
-    def share(self, array: NDArray[np.int32]) -> None:
+    def broadcast(self, array: NDArray[np.int32]) -> None:
         """**Collective.** Fill `array` on every rank with rank 0's."""
         broadcast(self, array)
 
@@ -141,62 +149,61 @@ class World:
         """Return once `done()`; sleep in between, but hardly while data flows."""
         if done():
             return
-        rest = Rest(flowing, self.crowded)
+        backoff = Backoff(flowing, self.crowded)
         while not done():
-            self.attend()
-            rest()
+            self.check()
+            backoff()
 
     def wait_for(self, request: MPI.Request, flowing: bool = False) -> None:
         self.wait(request.Test, flowing)
 
-    def attend(self) -> None:
-        """To be called while waiting and between steps of work: notice what is wrong, here or elsewhere."""
-        self.vigil.attend()
+    def check(self) -> None:
+        """Raise if something is wrong here or on another rank. Called while waiting and between steps of work."""
+        self.detector.check()
 
-    def regroup(self) -> list[int]:
-        """**Collective** among the ranks that are left. Number them anew in the old order; the origins of those lost.
+    def shrink(self) -> list[int]:
+        """**Collective** among the surviving ranks. Renumber them in the old order; the original ranks of those lost.
 
-        Requests on the old communicator never complete: whoever made them must keep what they point to.
+        Requests on the old communicator never complete: whoever made them must keep the buffers that they point to.
         """
-        before = self.origin
+        before = self.original_ranks
         self.comm.Revoke()
-        left = cast(MPI.Intracomm, self.comm.Shrink())
-        kept = MPI.Group.Translate_ranks(left.group, list(range(left.size)), self.comm.group)
-        self.comm, self.rank, self.size = left, left.rank, left.size
-        self.origin = [before[rank] for rank in kept]
-        if self.vigil.places:
-            self.vigil.places = [self.vigil.places[rank] for rank in kept]
-        self.vigil.begin()
-        LOST.extend(sorted(set(before) - set(self.origin)))
-        return sorted(set(before) - set(self.origin))
+        survivors = cast(MPI.Intracomm, self.comm.Shrink())
+        kept = MPI.Group.Translate_ranks(survivors.group, list(range(survivors.size)), self.comm.group)
+        self.comm, self.rank, self.size = survivors, survivors.rank, survivors.size
+        self.original_ranks = [before[rank] for rank in kept]
+        self.detector.reset(kept)
+        lost = sorted(set(before) - set(self.original_ranks))
+        LOST_RANKS.extend(lost)
+        return lost
 
     def report_failure(self, sentence: str) -> None:
-        """On a worker: tell the server why this rank cannot go on, then end the job if the server does not."""
-        request = self.vigil.tell(News.FAILURE, sentence)
-        deadline = time.monotonic() + GRACE_SECONDS
+        """On a worker: tell the server why this rank cannot continue, then end the job if the server does not."""
+        request = self.detector.notify(Notice.FAILURE, sentence)
+        deadline = time.monotonic() + launcher.GRACE_SECONDS
         while time.monotonic() < deadline:
             request.Test()
             time.sleep(LAST_SLEEP)
         self.abort()
 
     def abort(self, code: int = 1) -> None:
-        """End every process of the job, now."""
-        mark(str(code))
+        """End every process of the job now."""
+        launcher.write_exit_file(str(code))
         self.comm.Abort(code)
 
 
-class Rest:
+class Backoff:
     """What a rank does between two tests that found nothing: yield at first, then sleep up to 1 ms.
 
-    While data flows it does not sleep, unless its host is crowded: then the core is needed by whoever it waits for.
+    While data flows it does not sleep, unless its host is crowded: then the rank that it waits for needs the core.
     """
 
     def __init__(self, flowing: bool = False, crowded: bool = False) -> None:
         self.flowing, self.crowded = flowing, crowded
-        self.again()
+        self.reset()
 
-    def again(self) -> None:
-        """Something has moved: start over with short rests."""
+    def reset(self) -> None:
+        """Start over with short sleeps, because something has moved."""
         self.count, self.since = 0, time.monotonic()
 
     def __call__(self) -> None:
@@ -206,19 +213,19 @@ class Rest:
         if self.count <= CROWDED_YIELDS or (eager and not self.crowded):
             os.sched_yield()
             return
-        most = LAST_FLOWING_SLEEP if self.flowing else LAST_SLEEP
-        time.sleep(min(max(waited * WAITED_SHARE, FIRST_SLEEP), most))
+        longest = LAST_FLOWING_SLEEP if self.flowing else LAST_SLEEP
+        time.sleep(min(max(waited * WAITED_SHARE, FIRST_SLEEP), longest))
 
 
 def connect() -> World:
     """**Collective.** The world of this job: MPI's, on a communicator that nobody else uses."""
     launcher.check(os.environ, MPI.COMM_WORLD.size, MPI.get_vendor()[0])
-    sleep_as_asked()
+    reduce_timer_slack()
     return World(MPI.COMM_WORLD.Dup())
 
 
 def is_crowded(comm: MPI.Intracomm) -> bool:
-    """**Collective.** Whether this rank's host has fewer cores for its ranks than ranks."""
+    """**Collective.** Whether this rank's host has fewer cores than ranks."""
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
     ranks = here.size
     here.Free()
@@ -226,8 +233,8 @@ def is_crowded(comm: MPI.Intracomm) -> bool:
     return ranks > cores
 
 
-def sleep_as_asked() -> None:
-    """Have this process's sleeps end when they are to, where the system can be told so."""
+def reduce_timer_slack() -> None:
+    """Make this process's sleeps end on time, where the system allows it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(TIMER_SLACK, SLACK_NANOSECONDS, 0, 0, 0)
 

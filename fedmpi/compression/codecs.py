@@ -1,9 +1,8 @@
-"""The codecs: each writes an update of d entries in a fixed number of bytes, and reads it back."""
+"""The codecs: each encodes an update of d entries in a fixed number of bytes and decodes it again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
@@ -11,39 +10,32 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Comm
+from fedmpi.config import CommSettings
 
 Vector = NDArray[np.float32]
 Payload = NDArray[np.uint8]
 
 # Entries handled at once: the scratch arrays stay in a core's cache and their size does not depend on d.
 BLOCK = 16384
-# Entries that share a unit in `int8`. Divides BLOCK.
+# Entries that share a unit in `int8`; divides BLOCK.
 CHUNK = 1024
 
 
 class Codec(Protocol):
-    """A way to write an update of d entries in `size` bytes."""
+    """Encodes updates of d entries, each in `nbytes` bytes. Made from (d, settings of [comm]).
 
-    size: int
-    # Whether what one upload leaves out must be kept for the client's next: a biased codec does not converge else.
+    feedback: whether to add what one upload left out to the client's next one (error feedback). A biased codec needs
+    it to converge.
+    """
+
+    nbytes: int
     feedback: bool
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
-        """Write delta, (d,) float32, into payload, (size,) uint8."""
+        """Encode delta, (d,) float32, into payload, (nbytes,) uint8; rng rounds at random where the codec does."""
 
     def decode(self, payload: Payload, out: Vector) -> None:
-        """Write into out, (d,) float32, what the payload says."""
-
-
-def make_codec(comm: Comm, d: int) -> Codec | None:
-    """The codec of `comm.compression` for d entries; None where the update travels as it is."""
-    if comm.compression == "none":
-        return None
-    if comm.compression == "topk":
-        return TopK(d, comm.topk)
-    codecs: dict[str, Callable[[int], Codec]] = {"float16": Float16, "bfloat16": BFloat16, "int8": Int8}
-    return codecs[comm.compression](d)
+        """Decode payload into out, (d,) float32."""
 
 
 def largest(delta: Vector) -> float:
@@ -54,14 +46,14 @@ def largest(delta: Vector) -> float:
 class Float16:
     """Half precision: |decoded − Δ_j| ≤ max(2⁻¹¹ |Δ_j|, 2⁻³⁹ max |Δ|).
 
-    The update is divided by a power of two u that brings the largest entry below 2¹⁵: exact, and neither large
-    nor small updates leave float16's range. Payload: u as float32, then d float16.
+    The update is divided by a power of two u that brings its largest entry below 2¹⁵. The division is exact, and large
+    and small updates stay in the range of float16. Payload: u as float32, then d float16.
     """
 
     feedback = False
 
-    def __init__(self, d: int) -> None:
-        self.size = 2 * d + 4
+    def __init__(self, d: int, settings: CommSettings) -> None:
+        self.nbytes = 2 * d + 4
         self._scaled = np.empty(BLOCK, np.float32)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
@@ -91,8 +83,8 @@ class BFloat16:
     feedback = False
     NAN = 0x7FC0
 
-    def __init__(self, d: int) -> None:
-        self.size = 2 * d
+    def __init__(self, d: int, settings: CommSettings) -> None:
+        self.nbytes = 2 * d
         self._odd = np.empty(BLOCK, np.uint32)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
@@ -103,7 +95,7 @@ class BFloat16:
         words = delta.view(np.uint32)
         for start in range(0, len(delta), BLOCK):
             piece = words[start : start + BLOCK]
-            # Adding just under half of the last kept bit, and half where that bit is odd, carries where it should.
+            # Rounds half to even: adds just under half of the last kept bit, or exactly half where that bit is odd.
             word = np.right_shift(piece, 16, out=self._odd[: len(piece)])
             word &= 1
             word += 0x7FFF
@@ -127,15 +119,15 @@ class Int8:
 
     feedback = False
 
-    def __init__(self, d: int) -> None:
+    def __init__(self, d: int, settings: CommSettings) -> None:
         self.chunks = -(-d // CHUNK)
-        self.size = d + 4 * self.chunks
+        self.nbytes = d + 4 * self.chunks
         self._y, self._floor, self._random = np.empty((3, BLOCK // CHUNK, CHUNK), np.float32)
         self._q = np.empty((BLOCK // CHUNK, CHUNK), np.int8)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
         units, q = payload[: 4 * self.chunks].view(np.float32), payload[4 * self.chunks :].view(np.int8)
-        # The numbers that stand for entries that are not finite do not matter: their unit is NaN.
+        # The q of entries that are not finite do not matter: their unit is NaN.
         with np.errstate(invalid="ignore"):
             for start in range(0, len(delta), BLOCK):
                 piece = delta[start : start + BLOCK]
@@ -146,7 +138,7 @@ class Int8:
                 q[start : start + BLOCK] = self._q.ravel()[: len(piece)]
 
     def _round(self, units: Vector, rng: Generator) -> None:
-        """The block in `_y` as whole numbers in `_q` and their units."""
+        """Write the block in `_y` as whole numbers into `_q`, and their units into `units`."""
         y, floor, random = self._y, self._floor, self._random
         peak = np.abs(y, out=floor).max(axis=1)
         unit = np.nextafter(peak / np.float32(127), np.float32(np.inf))
@@ -168,38 +160,38 @@ class Int8:
 
 
 class TopK:
-    """The k entries largest in size, as they are; zero elsewhere. Of equal ones, those in front are taken.
+    """The k = ⌈comm.topk · d⌉ entries of largest |Δ_j|, unchanged; zero elsewhere. Ties go to the lower index.
 
-    Payload: k uint32 places, ascending, then k float32 entries.
+    Payload: k uint32 indices, ascending, then k float32 entries.
     """
 
     feedback = True
 
-    def __init__(self, d: int, share: float) -> None:
-        # In decimals, as the share is written: 7 of 100 entries at 0.07, where floats would say 8.
-        self.k = math.ceil(Fraction(str(share)) * d)
-        self.size = 8 * self.k
+    def __init__(self, d: int, settings: CommSettings) -> None:
+        # The share in decimals, as it is written: 0.07 of 100 entries are 7, where float arithmetic gives 8.
+        self.k = math.ceil(Fraction(str(settings.topk)) * d)
+        self.nbytes = 8 * self.k
         self._sizes, self._sorted = np.empty((2, d), np.float32)
         self._kept = np.empty(d, np.bool_)
 
     def encode(self, delta: Vector, payload: Payload, rng: Generator) -> None:
-        places, entries = payload[: 4 * self.k].view(np.uint32), payload[4 * self.k :].view(np.float32)
+        indices, entries = payload[: 4 * self.k].view(np.uint32), payload[4 * self.k :].view(np.float32)
         if not math.isfinite(largest(delta)):
-            places[:] = np.arange(self.k)
+            indices[:] = np.arange(self.k)
             entries.fill(math.nan)
             return
         sizes = np.abs(delta, out=self._sizes)
         self._sorted[:] = sizes
         self._sorted.partition(len(delta) - self.k)
         least = self._sorted[len(delta) - self.k]
-        # Only the k-th size is taken from the partition: which of equal entries it puts where depends on the CPU.
+        # `partition` leaves equal entries in an order that depends on the CPU: take only the k-th size from it.
         kept = np.greater(sizes, least, out=self._kept)
         ties = np.flatnonzero(sizes == least)
         kept[ties[: self.k - int(np.count_nonzero(kept))]] = True
-        places[:] = np.flatnonzero(kept)
-        np.take(delta, places, out=entries)
+        indices[:] = np.flatnonzero(kept)
+        np.take(delta, indices, out=entries)
 
     def decode(self, payload: Payload, out: Vector) -> None:
-        places, entries = payload[: 4 * self.k].view(np.uint32), payload[4 * self.k :].view(np.float32)
+        indices, entries = payload[: 4 * self.k].view(np.uint32), payload[4 * self.k :].view(np.float32)
         out.fill(0.0)
-        out[places] = entries
+        out[indices] = entries

@@ -1,84 +1,65 @@
-"""A client's upload: its update encoded, and what the encoding left out kept for the next one."""
+"""A client's upload: its update, encoded by the codec of `comm.compression`."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedmpi.compression.codecs import Codec, Payload, Vector, largest, make_codec
-from fedmpi.config import Comm
+from fedmpi.compression.codecs import Payload, Vector, largest
+from fedmpi.compression.registry import make_codec
+from fedmpi.config import CommSettings
 from fedmpi.rng import stream
 
 
-class Compressor:
-    """The clients' end of one run, on the rank that is their home: encodes updates and keeps what was left out.
+class UploadEncoder:
+    """Encodes the updates of one rank's clients, for all runs of a job, and keeps each client's residual.
 
-    With feedback, v = Δ_i + e_i is encoded in place of Δ_i, and e_i ← v − decoded is kept for the client's next
-    upload: over the rounds, Σ decoded = Σ Δ_i − e_i. A client has an e_i, (d,) float32, once it has uploaded.
+    With error feedback, v = Δ_i + e_i is encoded in place of Δ_i, and the residual e_i ← v − decoded is kept for the
+    client's next upload, so that over the rounds Σ decoded = Σ Δ_i − e_i. A client has an e_i, (d,) float32, from its
+    first upload on.
+
+    codec: None where updates are sent as they are.
+    nbytes: the bytes of one upload.
+    keeps_residuals: whether the codec needs error feedback. If so, a checkpoint must hold the residuals.
     """
 
-    def __init__(self, codec: Codec) -> None:
-        self.codec = codec
-        self.left: dict[int, Vector] = {}
-
-    def compress(self, delta: Vector, payload: Payload, seed: int, t: int, i: int) -> float:
-        """The norm of what the server will decode, which decides whether that can be added.
-
-        Client i's upload of round t is written into payload, and what the server will decode into `delta`. seed is
-        run.seed. An update that is not finite leaves e_i as it was.
-        """
-        left = self.left.get(i)
-        if left is not None:
-            delta += left
-        self.codec.encode(delta, payload, stream(seed, "rounding", t, i))
-        if self.codec.feedback and math.isfinite(largest(delta)):
-            if left is None:
-                left = self.left[i] = np.empty_like(delta)
-            left[:] = delta
-            self.codec.decode(payload, delta)
-            left -= delta
-        else:
-            self.codec.decode(payload, delta)
-        return math.sqrt(np.square(delta, dtype=np.float64).sum())
-
-
-class Packing:
-    """The clients' end of `comm.compression` on one rank, for all runs of a job. `size`: bytes of an update."""
-
-    def __init__(self, settings: Comm, d: int) -> None:
+    def __init__(self, settings: CommSettings, d: int) -> None:
         self.codec = make_codec(settings, d)
-        self.size = self.codec.size if self.codec else 4 * d
-        # Whether something of an update is left for the client's next one: state that a checkpoint must keep.
-        self.feedback = bool(self.codec and self.codec.feedback)
-        self.compressors: dict[int, Compressor] = {}
-        self.scratch = self.new_payload()
+        self.nbytes = self.codec.nbytes if self.codec else 4 * d
+        self.keeps_residuals = bool(self.codec and self.codec.feedback)
+        self._residuals: dict[int, dict[int, Vector]] = {}
+        self._scratch: Payload = np.empty(self.nbytes if self.codec else 0, np.uint8)
 
-    def new_payload(self) -> NDArray[np.uint8]:
-        """Room for one compressed update; none is needed where updates travel as they are."""
-        return np.empty(self.size if self.codec else 0, np.uint8)
+    def residuals(self, run: int) -> dict[int, Vector]:
+        """The residual e_i of each client i of a run that has one; the caller may read and replace them."""
+        return self._residuals.setdefault(run, {})
 
-    def pack(
-        self,
-        delta: NDArray[np.float32],
-        norm: float,
-        key: tuple[int, int, int, int],
-        payload: NDArray[np.uint8] | None = None,
+    def encode(
+        self, delta: Vector, norm: float, key: tuple[int, int, int, int], payload: Payload | None = None
     ) -> float:
-        """The norm of the update as it will be added; compressed into `payload` and, decoded again, into `delta`.
+        """Return the norm of what the server will decode, by which both sides decide whether to add it.
 
-        key: (run, seed, t, client). Without compression nothing happens and the norm is the given one.
+        Writes the encoded update into `payload`, (nbytes,) uint8, and what the server will decode into `delta`.
+        Without a codec both stay as they are, and the norm is the given one.
+
+        key: (run, run.seed, t, client). An update that is not finite leaves the client's residual as it was.
         """
         if self.codec is None:
             return norm
+        payload = self._scratch if payload is None else payload
         run, seed, t, client = key
-        return self._compressor(run).compress(delta, self.scratch if payload is None else payload, seed, t, client)
-
-    def left(self, run: int) -> dict[int, NDArray[np.float32]]:
-        """What has been left out of each client's updates so far, to be read or replaced."""
-        return self._compressor(run).left
-
-    def _compressor(self, run: int) -> Compressor:
-        assert self.codec is not None
-        return self.compressors.setdefault(run, Compressor(self.codec))
+        residuals = self.residuals(run)
+        residual = residuals.get(client)
+        if residual is not None:
+            delta += residual
+        self.codec.encode(delta, payload, stream(seed, "rounding", t, client))
+        if self.keeps_residuals and math.isfinite(largest(delta)):
+            if residual is None:
+                residual = residuals[client] = np.empty_like(delta)
+            residual[:] = delta
+            self.codec.decode(payload, delta)
+            residual -= delta
+        else:
+            self.codec.decode(payload, delta)
+        return math.sqrt(np.square(delta, dtype=np.float64).sum())

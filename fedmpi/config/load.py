@@ -1,7 +1,8 @@
-"""Reading a configuration: defaults < preset or file < overrides (`-s KEY=VALUE`)."""
+"""Reading a configuration. Later sources win: defaults, then a preset or a file, then overrides (`-s KEY=VALUE`)."""
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from fedmpi.config.check import MOST_DEPTH, checked, nearest
-from fedmpi.config.tables import Client, Comm, Data, Eval, Model, Network, Record, Run, Sampling, Server, Sweep
+from fedmpi.config.tables import (
+    ClientSettings,
+    CommSettings,
+    DataSettings,
+    EvalSettings,
+    ModelSettings,
+    NetworkSettings,
+    RecordSettings,
+    RunSettings,
+    SamplingSettings,
+    ServerSettings,
+    SweepSettings,
+)
 from fedmpi.config.toml import MOST_SHOWN, parse, plain, read_text, shown, toml_value
 from fedmpi.errors import ConfigError
 
@@ -19,19 +32,19 @@ PRESETS = Path(__file__).parents[1] / "presets"
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of one run. Immutable; `to_toml` and `from_toml` are inverse to each other."""
+    """All settings of one run, one field per TOML table. Immutable: `replace` returns a changed copy."""
 
-    run: Run = Run()
-    data: Data = Data()
-    model: Model = Model()
-    client: Client = Client()
-    server: Server = Server()
-    sampling: Sampling = Sampling()
-    comm: Comm = Comm()
-    network: Network = Network()
-    eval: Eval = Eval()
-    record: Record = Record()
-    sweep: Sweep = Sweep()
+    run: RunSettings = RunSettings()
+    data: DataSettings = DataSettings()
+    model: ModelSettings = ModelSettings()
+    client: ClientSettings = ClientSettings()
+    server: ServerSettings = ServerSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    comm: CommSettings = CommSettings()
+    network: NetworkSettings = NetworkSettings()
+    eval: EvalSettings = EvalSettings()
+    record: RecordSettings = RecordSettings()
+    sweep: SweepSettings = SweepSettings()
 
     @classmethod
     def load(cls, source: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -41,28 +54,25 @@ class Config:
 
     @classmethod
     def from_toml(cls, text: str, overrides: Mapping[str, Any] | None = None, origin: str = "config") -> Config:
+        """The configuration of a TOML text, with overrides. `origin` names the text in error messages."""
         try:
             tables = parse(text)
         except ValueError as error:
             raise ConfigError(f"{plain(origin)}: not valid TOML: {plain(str(error))}") from None
         for dotted, value in (overrides or {}).items():
             place(tables, dotted, value)
-        return cls._from_tables(tables)
+        return cls(**read_tables(tables))
 
-    @classmethod
-    def _from_tables(cls, tables: Mapping[str, Any]) -> Config:
-        sections = {section.name: section for section in fields(cls)}
-        values: dict[str, Any] = {}
-        for table, content in tables.items():
-            if table not in sections:
-                raise ConfigError(f"unknown table '{plain(table)}'{nearest(table, sections)}")
-            if not isinstance(content, dict):
-                raise ConfigError(f"{table} = {shown(content)}: must be a table of keys, such as '{table}.KEY = VALUE'")
-            values[table] = read_table(type(sections[table].default), table, content)
-        return cls(**values)
+    def replace(self, overrides: Mapping[str, Any]) -> Config:
+        """This configuration with `{"table.key": value}` changed, and checked as `load` checks it."""
+        tables = {section.name: dict(vars(getattr(self, section.name))) for section in fields(self)}
+        for dotted, value in overrides.items():
+            place(tables, dotted, value)
+        named = {dotted.split(".")[0] for dotted in overrides}
+        return dataclasses.replace(self, **read_tables({name: tables[name] for name in tables if name in named}))
 
     def to_toml(self) -> str:
-        """The canonical TOML text: every key, in the order of declaration."""
+        """The canonical TOML text: every key, in the order of declaration. `from_toml` reads it back."""
         lines = []
         for section in fields(self):
             table = getattr(self, section.name)
@@ -80,10 +90,6 @@ class Config:
                 found[dotted] = ours, theirs
         return found
 
-    def replace(self, overrides: Mapping[str, Any]) -> Config:
-        """This configuration with `{"table.key": value}` changed."""
-        return Config.from_toml(self.to_toml(), overrides)
-
 
 def declared_keys() -> Iterator[tuple[str, Field[Any]]]:
     """Every key as ("table.key", its field), in the order of declaration."""
@@ -93,8 +99,9 @@ def declared_keys() -> Iterator[tuple[str, Field[Any]]]:
 
 
 def presets() -> dict[str, Path]:
-    """The shipped presets by name."""
-    return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
+    """The shipped presets by name, in alphabetical order, each followed by its `-small` version if it has one."""
+    names = {path.stem: path for path in PRESETS.glob("*.toml")}
+    return {name: names[name] for name in sorted(names, key=lambda name: (name.removesuffix("-small"), name))}
 
 
 def read_source(source: str | Path) -> tuple[str, str]:
@@ -105,7 +112,7 @@ def read_source(source: str | Path) -> tuple[str, str]:
     if not os.path.exists(source):
         raise ConfigError(f"'{plain(name)}' is neither a preset nor a file{nearest(name, presets(), 'fedmpi presets')}")
     try:
-        # Of a long path the end says most.
+        # A long path is cut at its start, because its end tells more.
         return read_text(Path(source)), name if len(name) <= MOST_SHOWN else f"…{name[1 - MOST_SHOWN :]}"
     except (OSError, ValueError) as error:
         raise ConfigError(f"{plain(name)}: cannot be read as a TOML file: {plain(str(error))}") from None
@@ -124,20 +131,39 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def place(tables: dict[str, Any], dotted: str, value: Any) -> None:
-    """Put a value at "table.key" (or "sampling.options.name") of parsed TOML tables."""
+    """Put a value at "table.key" (or "sampling.options.name") into nested dicts.
+
+    Only `tables` itself is changed: the inner dicts on the way are replaced by copies, as a Config may own them.
+    """
     *path, last = dotted.split(".")
     if not 0 < len(path) <= MOST_DEPTH:
         known = [name for name, _ in declared_keys()]
         raise ConfigError(f"unknown key '{plain(dotted)}'{nearest(dotted, known)}")
     here = tables
     for step in path:
-        here = here.setdefault(step, {})
-        if not isinstance(here, dict):
+        inner = here.get(step, {})
+        if not isinstance(inner, dict):
             raise ConfigError(f"unknown key '{plain(dotted)}': '{plain(step)}' is not a table")
+        here[step] = dict(inner)
+        here = here[step]
     here[last] = value
 
 
+def read_tables(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of nested dicts such as `{"run": {"T": 50}}`, checked: {"run": RunSettings(T=50)}."""
+    sections = {section.name: section for section in fields(Config)}
+    found = {}
+    for table, content in tables.items():
+        if table not in sections:
+            raise ConfigError(f"unknown table '{plain(table)}'{nearest(table, sections)}")
+        if not isinstance(content, dict):
+            raise ConfigError(f"{table} = {shown(content)}: must be a table of keys, such as '{table}.KEY = VALUE'")
+        found[table] = read_table(type(sections[table].default), table, content)
+    return found
+
+
 def read_table(table_class: type[Any], table: str, content: Mapping[str, Any]) -> Any:
+    """An object of `table_class` with the content's values, checked; keys that are not given keep their defaults."""
     declared = {f.name: f for f in fields(table_class)}
     for name in content:
         if name not in declared:

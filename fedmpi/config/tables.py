@@ -1,6 +1,7 @@
 """Every key of the configuration, declared once: one frozen dataclass per TOML table.
 
-The declarations also make `fedmpi config explain` and `docs/settings.md`.
+`fedmpi config explain` and `docs/settings.md` are made from these declarations. A meaning says what the key does and
+what to choose when; its unit, limits and choices are given apart.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 from fedmpi.errors import ConfigError
 
-# What a scheme is given besides sampling.options.
-GIVEN = ("name", "p", "m", "sizes")
+# Arguments that every scheme gets, and that sampling.options therefore cannot name.
+RESERVED = ("name", "p", "m", "sizes")
 
 
 def key(
@@ -25,198 +26,267 @@ def key(
     most: float | None = None,
     pattern: str = "",
 ) -> Any:
-    """A dataclass field that carries its own documentation and limits."""
-    limits = {"meaning": meaning, "unit": unit, "choices": choices, "least": least, "above": above, "most": most}
-    limits["pattern"] = pattern
+    """A dataclass field with its documentation and limits. least and most are allowed values, above is not."""
+    metadata = {"meaning": meaning, "unit": unit, "choices": choices, "least": least, "above": above, "most": most}
+    metadata["pattern"] = pattern
     if isinstance(default, dict):
-        return field(default_factory=dict, metadata=limits)
-    return field(default=default, metadata=limits)
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSettings:
     name: str = key(
-        "run", "name of the run, shown in reports and used for the default output file", pattern=r"\w[\w.-]{0,99}"
+        "run", "name of the run, in reports and in the default name of the record", pattern=r"\w[\w.-]{0,99}"
     )
     T: int = key(20, "number of rounds", unit="rounds", least=0)
-    seed: int = key(0, "seed of θ⁰, of the draws S_t and of the clients' batches", least=0)
+    seed: int = key(0, "seed of θ⁰, of the draws S_t and of the clients' batches; not of the data (data.seed)", least=0)
     checkpoint_every: int = key(
-        10, "write a checkpoint so often, besides when a run ends early; 0 = only then", unit="rounds", least=0
+        10, "rounds between checkpoints; 0 = only when a run ends early", unit="rounds", least=0
     )
     on_rank_failure: str = key(
         "stop",
-        "when a worker dies: end the run, to be resumed, or continue without it (Open MPI: mpirun --with-ft ulfm)",
+        "what to do when a worker is lost: `stop` ends the run, to be resumed from its last checkpoint; `continue` "
+        "moves the worker's clients to the others and repeats the round (needs Open MPI's mpirun --with-ft ulfm)",
         choices=("stop", "continue"),
     )
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSettings:
     name: str = key(
         "quadratic",
-        "federated dataset; `fedmpi data list` says how to get those that are not generated",
+        "federated dataset. `quadratic` and `synthetic-text` are generated; `fedmpi data list` says how to get the "
+        "others",
         choices=("quadratic", "synthetic-text", "shakespeare", "gutenberg", "leaf", "cifar10"),
     )
     n: int = key(20, "number of clients n", unit="clients", least=1, most=10**7)
-    seed: int = key(0, "seed of generated data, of its split over clients and of the clients' order", least=0)
+    seed: int = key(0, "seed of generated data, of its split over the clients and of the clients' order", least=0)
     partition: str = key(
         "natural",
-        "who owns which samples: the data's own clients (natural), the paper's CIFAR-10 split (paper), equal chances"
-        " (iid), Dirichlet(α) over labels or plays (dirichlet), a few shards sorted by label (shard)",
+        "how samples are split over the clients: as the dataset has them (`natural`), as in the paper for CIFAR-10 "
+        "(`paper`), at random (`iid`), by Dirichlet(α) proportions of labels or plays (`dirichlet`), or a few shards "
+        "of samples sorted by label for each (`shard`)",
         choices=("natural", "paper", "iid", "dirichlet", "shard"),
     )
-    alpha: float = key(0.1, "concentration α of the partitions `paper` and `dirichlet`; small = unlike", above=0)
+    alpha: float = key(
+        0.1, "concentration α of the partitions `paper` and `dirichlet`; the smaller, the more clients differ", above=0
+    )
     shards: int = key(2, "shards per client, for the partition `shard`", unit="shards", least=1, most=10**6)
     samples: int = key(
         400,
-        "mean number of training samples per client: of generated data and of the partitions `iid` and `dirichlet`",
+        "mean number of training samples per client, for generated data and the partitions `iid` and `dirichlet`",
         unit="samples",
         least=1,
         most=10**9,
     )
     spread: float = key(
-        0.0, "standard deviation of the logarithm of the clients' sizes n_i; 0 makes them equal", least=0, most=4
+        0.0, "standard deviation of ln n_i, the logarithm of a client's size; 0 = all sizes equal", least=0, most=4
     )
     heterogeneity: float = key(
-        0.5, "how much clients differ, 0 to 1: of their minima (quadratic) or their language (text)", least=0, most=1
+        0.5,
+        "how much generated clients differ, from 0 (not at all) to 1: in their minima (`quadratic`) or their language "
+        "(`synthetic-text`)",
+        least=0,
+        most=1,
     )
-    dim: int = key(20, "dimension of θ, for `quadratic`", least=1, most=10**9)
+    dim: int = key(20, "dimension d of θ, for `quadratic`", least=1, most=10**9)
 
 
 @dataclass(frozen=True)
-class Model:
-    name: str = key("quadratic", "model the clients train", choices=("quadratic", "lstm", "cnn"))
+class ModelSettings:
+    name: str = key(
+        "quadratic",
+        "model that the clients train: `quadratic` for quadratic data, `lstm` for text, `cnn` for CIFAR-10",
+        choices=("quadratic", "lstm", "cnn"),
+    )
     embedding: int = key(8, "width of the character embedding, for `lstm`", least=1, most=10**5)
     hidden: int = key(100, "hidden units of each LSTM layer, for `lstm`", least=1, most=10**5)
     layers: int = key(2, "number of LSTM layers, for `lstm`", least=1, most=1000)
-    dropout: float = key(0.2, "share of activations dropped while training, for `cnn`", least=0, most=0.95)
+    dropout: float = key(0.2, "fraction of activations dropped in training, for `cnn`", least=0, most=0.95)
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientSettings:
     K: int = key(10, "local SGD steps per round", unit="steps", least=1, most=10**7)
     B: int = key(64, "batch size; a client with fewer samples uses all of them", unit="samples", least=1)
     eta_l: float = key(0.1, "local learning rate η_l", above=0)
-    mu: float = key(0.0, "FedProx coefficient μ: a step follows g + μ (θ_i − θᵗ)", least=0)
-    decay: float = key(1.0, "factor on η_l per round: η_l decayᵗ", above=0, most=1)
+    mu: float = key(0.0, "FedProx coefficient μ: a step follows g + μ (θ_i − θᵗ); 0 = plain SGD", least=0)
+    decay: float = key(1.0, "factor on η_l per round: round t uses η_l decayᵗ; 1 = constant", above=0, most=1)
     device: str = key(
         "cpu",
-        "torch device the clients train on: cpu, cuda, cuda:1, …; auto: each worker a GPU of its node, or the CPU",
+        "torch device that clients train on: cpu, cuda, cuda:1, …; `auto` gives each worker a GPU of its node in turn, "
+        "or the CPU where there is none",
     )
     threads: int = key(
         1,
-        "torch threads per rank; θ is the same bits only at the same number; 0: as many as Slurm gives a rank"
-        " (--cpus-per-task), or as every host has cores for, and recorded",
+        "torch threads per rank. θ has the same bits only for the same number of threads. 0 = as many as Slurm grants "
+        "each rank (--cpus-per-task), else as the host with the fewest cores per rank has; the record says how many",
+        unit="threads",
         least=0,
         most=1024,
     )
 
 
 @dataclass(frozen=True)
-class Server:
-    eta_g: float = key(1.0, "server learning rate η_g", above=0)
-    hosts_clients: bool = key(False, "let rank 0 train clients too when there are other ranks")
+class ServerSettings:
+    eta_g: float = key(1.0, "server learning rate η_g; 1 takes the aggregated update as it is", above=0)
+    hosts_clients: bool = key(
+        False, "let rank 0 train clients too when there are other ranks; choose false to measure communication"
+    )
     on_nonfinite: str = key(
-        "stop", "what to do with an update that is not finite: end the run, or leave it out", choices=("stop", "skip")
+        "stop",
+        "what to do with an update that has NaN or ∞: `stop` ends the run, `skip` leaves the update out of the sum; "
+        "the record notes it either way",
+        choices=("stop", "skip"),
     )
 
 
 @dataclass(frozen=True)
-class Sampling:
-    scheme: str = key("md", "sampling scheme (see `fedmpi schemes`), or `package.module:Class` of your own")
+class SamplingSettings:
+    scheme: str = key("md", "sampling scheme (`fedmpi schemes` lists them), or `package.module:Class` of your own")
     m: int = key(
-        10, "number of clients to draw (expected, for the schemes that vary it)", unit="clients", least=1, most=10**7
+        10,
+        "number of clients to draw per round; the expected number for schemes whose number varies",
+        unit="clients",
+        least=1,
+        most=10**7,
     )
     importance: Any = key(
         "ratio",
-        'importances p: "ratio" (n_i/M), "uniform" (1/n), "dirichlet:ALPHA" (drawn by data.seed), "heavy:P" (P for '
-        'client 0), "file:PATH" (numbers, divided by their sum) or a list of n numbers that sum to 1',
+        'importances p: "ratio" (n_i/M, by data), "uniform" (1/n), "dirichlet:ALPHA" (drawn with data.seed), "heavy:P" '
+        '(P for client 0, the rest shared equally), "file:PATH" (numbers, divided by their sum), or a list of n '
+        "numbers that sum to 1",
     )
-    distance: str = key("l2", "between updates, for `clustered-similarity`", choices=("l1", "l2", "cosine"))
-    recluster_every: int = key(1, "cluster anew so often, for `clustered-similarity`", unit="rounds", least=1)
-    iterations: int = key(4, "most rounds of two scalars, for `optimal-approx`", least=0)
-    d: int = key(0, "candidates per round, for `power-of-choice`; 0 = 2m", unit="clients", least=0, most=10**7)
+    distance: str = key(
+        "l2", "distance between clients' updates, for `clustered-similarity`", choices=("l1", "l2", "cosine")
+    )
+    recluster_every: int = key(
+        1,
+        "rounds between two clusterings, for `clustered-similarity`; more saves time at large n",
+        unit="rounds",
+        least=1,
+    )
+    iterations: int = key(
+        4, "most rounds of two scalars per draw, for `optimal-approx`; more come closer to `optimal`", least=0
+    )
+    d: int = key(
+        0,
+        "candidates per round, for `power-of-choice`; more prefer clients with a large loss more strongly; 0 = 2m",
+        unit="clients",
+        least=0,
+        most=10**7,
+    )
     options: dict[str, Any] = key({}, "keyword arguments for a scheme of your own")
 
     def __post_init__(self) -> None:
         for name in self.options:
-            if name in GIVEN or name in {declared.name for declared in fields(self)}:
+            if name in RESERVED or name in {declared.name for declared in fields(self)}:
                 raise ConfigError(f"sampling.options.{name}: is not an option, since every scheme is given it anyway")
 
 
 @dataclass(frozen=True)
-class Comm:
+class CommSettings:
     exchange: str = key(
         "per-client",
-        "how updates come back: each Δ_i as its own message, or one Reduce of ω_i Δ_i per round",
+        "how updates come back. `per-client`: each Δ_i as its own message as soon as it is ready, as in a real "
+        "federation; choose it to measure communication. `reduced`: each rank sums its own ω_i Δ_i, and plain messages "
+        "along a binomial tree add up the sums; choose it for fast rounds with many workers",
         choices=("per-client", "reduced"),
     )
     down: str = key(
         "bcast",
-        "how θ goes down: one broadcast to all workers, one message to each worker with a drawn client, or one "
-        "message per drawn client",
+        "how θ goes down. `bcast`: to all workers, by plain messages along a binomial tree; the fastest for many "
+        "workers. `p2p`: one message from the server to each worker that has a drawn client. `p2p-per-client`: one "
+        "message per drawn client, as in a real federation",
         choices=("bcast", "p2p", "p2p-per-client"),
     )
     placement: str = key(
         "static",
-        "who trains a drawn client: the rank that is its home, or any worker that is free, where all can read the data",
+        "which worker trains a drawn client: `static`, always the client's home rank; `dynamic`, any free worker, "
+        "which balances clients of unequal cost but requires that every worker can read all data",
         choices=("static", "dynamic"),
     )
-    sync_every: int = key(20, "compare the ranks' clocks every so many rounds", unit="rounds", least=1)
-    overlap: bool = key(True, "let an update travel while the worker trains its next client (per-client)")
+    sync_every: int = key(
+        20, "rounds between two comparisons of the ranks' clocks; fewer where clocks drift", unit="rounds", least=1
+    )
+    overlap: bool = key(True, "send an update while the worker trains its next client, for the exchange `per-client`")
     compression: str = key(
         "none",
-        "what a client does to its update before it uploads it; `topk` keeps what it does not send for the client's"
-        " next upload",
+        "how a client compresses its update: to 2 bytes per entry (`float16`, `bfloat16`), to 1 (`int8`), or to its "
+        "largest entries (`topk`); what `topk` leaves out is added to the client's next update",
         choices=("none", "float16", "bfloat16", "int8", "topk"),
     )
-    topk: float = key(0.01, "share of an update's entries that `topk` sends", above=0, most=1)
+    topk: float = key(0.01, "fraction of an update's entries that `topk` sends", above=0, most=1)
     timeout: float = key(
         120.0,
-        "a worker that gives no sign of life for so long counts as dead; more than one SGD step and the loading of data"
-        " may take",
+        "seconds without a heartbeat after which a worker counts as dead; must exceed one SGD step and the time to "
+        "load a client's data",
         unit="s",
         least=2,
     )
 
 
 @dataclass(frozen=True)
-class Network:
-    enabled: bool = key(False, "say in the record how long each round would take in a federation with these links")
-    latency: float = key(0.05, "one way, client to server: median over clients", unit="s", least=0)
+class NetworkSettings:
+    enabled: bool = key(
+        False, "also compute and record how long each round would take in a federation with the links below"
+    )
+    latency: float = key(
+        0.05, "one-way latency between a client and the server: median over clients", unit="s", least=0
+    )
     down: float = key(20e6, "bandwidth of a client's downlink: median over clients", unit="bit/s", above=0)
     up: float = key(5e6, "bandwidth of a client's uplink: median over clients", unit="bit/s", above=0)
-    speed: float = key(1.0, "a client's speed of training, relative to this machine: median over clients", above=0)
+    speed: float = key(
+        1.0, "training speed of a client relative to this machine: median over clients; 0.1 = ten times slower", above=0
+    )
     latency_spread: float = key(0.0, "standard deviation of ln latency over clients; 0 = all equal", least=0, most=4)
     down_spread: float = key(0.0, "standard deviation of ln down over clients; 0 = all equal", least=0, most=4)
     up_spread: float = key(0.0, "standard deviation of ln up over clients; 0 = all equal", least=0, most=4)
     speed_spread: float = key(0.0, "standard deviation of ln speed over clients; 0 = all equal", least=0, most=4)
-    trace: str = key("", "CSV file with columns client, latency, down, up, speed, in place of medians and spreads")
+    trace: str = key(
+        "", "CSV file with columns client, latency, down, up, speed, used instead of the medians and spreads"
+    )
     server_down: float = key(
-        0.0, "what the server can send, shared by the clients of a round; 0 = no limit", unit="bit/s", least=0
+        0.0,
+        "bandwidth at which the server sends, shared by the clients of a round; 0 = no limit",
+        unit="bit/s",
+        least=0,
     )
     server_up: float = key(
-        0.0, "what the server can receive, shared by the clients of a round; 0 = no limit", unit="bit/s", least=0
+        0.0,
+        "bandwidth at which the server receives, shared by the clients of a round; 0 = no limit",
+        unit="bit/s",
+        least=0,
     )
     seed: int = key(0, "seed of the clients' links and speeds", least=0)
 
 
 @dataclass(frozen=True)
-class Eval:
-    every: int = key(1, "evaluate θᵗ every so many rounds, and at the end; 0 = never", unit="rounds", least=0)
-    max_samples: int = key(0, "most samples per client in an evaluation; 0 = all", unit="samples", least=0)
+class EvalSettings:
+    every: int = key(
+        1,
+        "rounds between evaluations of θᵗ on all clients; the last θ is always evaluated; 0 = never",
+        unit="rounds",
+        least=0,
+    )
+    max_samples: int = key(
+        0, "most samples per client in an evaluation; fewer take less time; 0 = all", unit="samples", least=0
+    )
 
 
 @dataclass(frozen=True)
-class Record:
-    theta_every: int = key(0, "keep θᵗ in /model/history every so many rounds; 0 = never", unit="rounds", least=0)
-    per_client: bool = key(False, "also keep every client's loss and accuracy at each evaluation")
+class RecordSettings:
+    theta_every: int = key(
+        0, "rounds between copies of θᵗ in /model/history, each of the size of θ; 0 = none", unit="rounds", least=0
+    )
+    per_client: bool = key(False, "also record every client's loss and accuracy at each evaluation")
 
 
 @dataclass(frozen=True)
-class Sweep:
-    cases: tuple[tuple[int, int], ...] = key((), "pairs [n, m] of a sweep; empty = data.n and sampling.m alone")
-    importances: tuple[str, ...] = key((), "values of sampling.importance in a sweep; empty = that one alone")
-    alphas: tuple[float, ...] = key((), "values of data.alpha in a sweep; empty = that one alone")
-    schemes: tuple[str, ...] = key((), "schemes of a sweep, run in pairs; empty = sampling.scheme alone")
-    seeds: int = key(1, "seeds of a sweep: run.seed, run.seed + 1, …", least=1, most=10**6)
+class SweepSettings:
+    cases: tuple[tuple[int, int], ...] = key((), "pairs [n, m] of a sweep; empty = only data.n and sampling.m")
+    importances: tuple[str, ...] = key((), "values of sampling.importance in a sweep; empty = only the one set there")
+    alphas: tuple[float, ...] = key((), "values of data.alpha in a sweep; empty = only the one set there")
+    schemes: tuple[str, ...] = key((), "schemes of a sweep, run paired in one job; empty = only sampling.scheme")
+    seeds: int = key(1, "number of seeds in a sweep: run.seed, run.seed + 1, …", unit="seeds", least=1, most=10**6)

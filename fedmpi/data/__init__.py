@@ -1,64 +1,11 @@
-"""Federated datasets: where samples live, and which client owns which."""
+"""Federated datasets: which client has which samples, and how important each client is.
 
-from __future__ import annotations
+A new dataset is one class here (see `dataset.Dataset`) and one line in `registry`. Data that has to be fetched or
+imported first has a reader in `sources/`, which writes it to the cache as a file of `store`.
+"""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from fedmpi.data.dataset import ClientData, Dataset
+from fedmpi.data.importance import importances, importances_of
+from fedmpi.data.registry import DATASETS, load_dataset, samples_of
 
-import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
-
-from fedmpi.config import Config, Data
-from fedmpi.data.importance import importances
-from fedmpi.errors import ConfigError
-
-__all__ = ["ClientData", "Dataset", "importances", "importances_of", "load_dataset"]
-
-
-class ClientData(Protocol):
-    """One client's own samples."""
-
-    def batch(self, B: int, rng: Generator) -> Any:
-        """B training samples without replacement (all of them if there are fewer), as the model takes them."""
-
-    def training(self, limit: int) -> Iterator[tuple[int, Any]]:
-        """The training samples as (how many, batch), at most `limit` of them, spread evenly; 0 = all."""
-
-    def testing(self, limit: int) -> Iterator[tuple[int, Any]]:
-        """The test samples, likewise."""
-
-
-class Dataset(Protocol):
-    """n clients. `client(i)` loads one client's data; nothing is loaded before."""
-
-    n_samples: NDArray[np.int64]
-
-    def client(self, i: int) -> ClientData: ...
-
-    def name(self, i: int) -> str: ...
-
-
-def load_dataset(config: Config) -> Dataset:
-    """The configured dataset."""
-    from fedmpi.data.corpus import Corpus
-    from fedmpi.data.images import ImageClients
-    from fedmpi.data.quadratic import QuadraticClients
-    from fedmpi.data.synthetic_text import SyntheticText
-
-    generated: dict[str, Callable[[Data], Dataset]] = {
-        "quadratic": QuadraticClients,
-        "synthetic-text": SyntheticText,
-    }
-    name, partition = config.data.name, config.data.partition
-    if name in generated:
-        if partition != "natural":
-            raise ConfigError(f"data.partition = '{partition}': '{name}' is generated client by client ('natural')")
-        return generated[name](config.data)
-    return ImageClients(config.data) if name == "cifar10" else Corpus(config.data)
-
-
-def importances_of(config: Config) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-    """(p, sizes) of a configuration; sizes are n_i where p = n_i/M exactly, else None."""
-    n_samples = load_dataset(config).n_samples
-    return importances(config, n_samples), n_samples if config.sampling.importance == "ratio" else None
+__all__ = ["DATASETS", "ClientData", "Dataset", "importances", "importances_of", "load_dataset", "samples_of"]

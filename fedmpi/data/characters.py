@@ -12,7 +12,7 @@ CHARACTERS = string.printable
 VOCABULARY = len(CHARACTERS)
 WINDOW = 80
 
-# Typographic signs that have a plain one of the same meaning.
+# Typographic characters, and the plain ones that replace them.
 PLAIN = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": ".", "\u00a0": " ", "æ": "a", "œ": "o"}
 NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
 

@@ -1,4 +1,4 @@
-"""What a dataset in the cache holds, for people who ask."""
+"""The contents of a dataset in the cache, for `fedmpi data list`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedmpi.data.store import open_store
 
 @dataclass(frozen=True)
 class Contents:
-    """How many of what, the file's size in bytes, and where it came from."""
+    """Counts of what a dataset holds, the size of its file in bytes, and its provenance."""
 
     counts: dict[str, int]
     size: int

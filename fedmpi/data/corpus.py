@@ -1,4 +1,4 @@
-"""Text datasets from the cache: Shakespeare's roles, LEAF's users, or the same text dealt out in another way."""
+"""Text datasets from the cache: Shakespeare's roles, LEAF's users, or the same text in another partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.characters import VOCABULARY, WINDOW, split_point
 from fedmpi.data.partition import Partition
 from fedmpi.data.sources.cache import in_cache
@@ -18,20 +18,22 @@ from fedmpi.rng import stream
 
 Ints = NDArray[np.int64]
 
-# Windows in a piece, where a text is dealt out by another partition than its own.
+# Windows in a piece of text, for partitions other than `natural`.
 PIECE = 100
 # Key of the stream (data.seed, "data", t) that orders the clients.
 ORDER = 3
 
 
 class Corpus:
-    """n clients of a cached text; nothing but sizes is read before a client is asked for.
+    """n clients of a cached text; only sizes are read until a client is loaded.
 
     `natural`: the file's clients, shuffled by data.seed, of which the first n with training and test windows are
     taken. The other partitions deal out runs of 100 windows, labelled by play.
     """
 
-    def __init__(self, data: Data) -> None:
+    samples = "text"
+
+    def __init__(self, data: DataSettings) -> None:
         if data.partition == "paper":
             raise ConfigError(
                 f"data.partition = 'paper': is for images; '{data.name}' has clients of its own, 'natural'"
@@ -55,7 +57,7 @@ class Corpus:
             self.names = [f"part-{i}" for i in range(data.n)]
 
     def check(self, store: Store) -> None:
-        """The offsets must divide the text among the clients."""
+        """Raise a DataError unless the offsets divide the text among the clients."""
         whole = len(self.offsets) > 0 and self.offsets[0] == 0 and self.offsets[-1] == store.shape("text")[0]
         clients = len(self.offsets) - 1
         sized = all(store.shape(name)[0] == clients for name in ("names", "groups"))
@@ -78,7 +80,7 @@ class Corpus:
         return np.diff(self.ends[0]), np.diff(self.ends[1])
 
     def choose(self, train: Ints, test: Ints) -> Ints:
-        """The file's numbers of the n clients, in the order of data.seed."""
+        """The indices in the file of the n clients, in an order drawn from data.seed."""
         shuffled = stream(self.data.seed, "data", t=ORDER).permutation(len(train))
         fit = shuffled[(train[shuffled] > 0) & (test[shuffled] > 0)]
         if len(fit) < self.data.n:
@@ -112,7 +114,7 @@ class Corpus:
         return Part(text, starts[0]), Part(text, starts[1])
 
     def assembled(self, i: int) -> tuple[Part, Part]:
-        """The training and the test part of client i of a partition, from the texts of those who own its pieces."""
+        """The training and the test part of client i of a partition, from the texts that hold its pieces."""
         train, test = self.partition.pieces_of(i)
         n_train, n_test = int(self.partition.n_samples[i]), int(self.partition.n_test[i])
         return self.joined(0, train, n_train), self.joined(1, test, n_test)
@@ -135,14 +137,14 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Part:
-    """A text and the places of its windows; a window at each place, if they are not given."""
+    """A text and the starts of its windows; without starts, a window starts at every character."""
 
     text: NDArray[np.uint8]
     starts: Ints | None = None
 
 
 class Pieces:
-    """The runs of PIECE windows in the texts of all clients; what is left of a text at its end is in none."""
+    """The runs of PIECE windows in the texts of all clients; the rest of a text is in none."""
 
     def __init__(self, windows: Ints) -> None:
         whole = windows // PIECE

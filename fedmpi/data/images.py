@@ -1,4 +1,4 @@
-"""Labelled images from the cache, dealt out to n clients."""
+"""Labelled images from the cache, divided among n clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.partition import Partition
 from fedmpi.data.sources.cache import in_cache
 from fedmpi.data.sources.cifar10 import CLASSES, SHAPE
@@ -22,9 +22,11 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class ImageClients:
-    """CIFAR-10 for n clients, by data.partition; nothing but labels is read before a client is asked for."""
+    """CIFAR-10 for n clients, by data.partition; only labels are read until a client is loaded."""
 
-    def __init__(self, data: Data) -> None:
+    samples = "images"
+
+    def __init__(self, data: DataSettings) -> None:
         if data.partition == "natural":
             raise ConfigError(
                 f"data.partition = 'natural': '{data.name}' has no clients of its own; take 'paper', 'iid', 'dirichlet'"
@@ -47,10 +49,10 @@ class ImageClients:
 
 
 def checked_labels(store: Store, part: str) -> NDArray[np.uint8]:
-    """The labels of the training or test images, which must fit the images."""
+    """The labels of the training or test images, after checking that they match the images."""
     labels: NDArray[np.uint8] = store.read(f"{part}_labels")
     if store.shape(f"{part}_images") != (len(labels), *SHAPE) or not labels.size or labels.max() >= CLASSES:
-        raise DataError(f"{store.path}: its {part} images and labels do not fit together; import it again")
+        raise DataError(f"{store.path}: its {part} images and labels do not match; import it again")
     return labels
 
 

@@ -1,7 +1,7 @@
-"""Which client owns which samples, where the data does not say: iid, Dirichlet over labels, by shard, the paper's.
+"""Partitions: which client owns which samples, where the data does not say (iid, Dirichlet, shards, the paper's).
 
-A partition deals in pieces: a piece is one image, or a run of a text's windows, and has a label (its class, its play).
-It knows the labels alone, so every rank works it out for itself, and reads only the pieces of its own clients.
+The unit is a piece: one image, or a run of windows of a text; it has a label (a class, a play). A partition needs only
+the labels, so every rank computes it by itself, and then reads only the pieces of its own clients.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
 from fedmpi.data.sizes import client_sizes
 from fedmpi.errors import ConfigError
 from fedmpi.rng import stream
@@ -31,10 +31,10 @@ DEALING, PROPORTIONS = 4, 5
 class Partition:
     """n clients' shares of the training and the test pieces; `per_piece` samples in each piece.
 
-    n_samples, n_test: (n,) int64, in samples. A client's last piece may be used in part.
+    n_samples, n_test: (n,) int64, in samples. The last piece of a client may be used only in part.
     """
 
-    def __init__(self, data: Data, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
+    def __init__(self, data: DataSettings, train_labels: Ints, test_labels: Ints, per_piece: int = 1) -> None:
         self.data, self.per_piece = data, per_piece
         self.labels = (train_labels, test_labels)
         if data.partition == "shard":
@@ -86,8 +86,8 @@ class Partition:
 
     def draw_by_label(self, i: int) -> tuple[Ints, Ints]:
         """Client i's pieces: its label proportions are one draw of a Dirichlet(α, …, α), the same for training and
-        test. Drawn without replacement, for each client from all pieces: two clients may own the same one, as in the
-        paper's experiment, for small α would otherwise exhaust the labels."""
+        test. Each client draws without replacement from all pieces, so two clients may own the same one, as in
+        the paper's experiment: disjoint clients would exhaust the labels for small α."""
         rng = stream(self.data.seed, "data", t=PROPORTIONS, client=i)
         labels = np.union1d(*self.labels)
         proportions = dirichlet(rng, self.data.alpha, len(labels))
@@ -100,7 +100,7 @@ class Partition:
         return drawn[0], drawn[1]
 
     def check_room(self, needed: Callable[[list[int]], int]) -> None:
-        """Refuse sizes that the data cannot fill: of all clients together, or of the largest alone."""
+        """Raise a ConfigError if there are fewer pieces than needed(counts): `sum` of all clients, or `max` of any."""
         for what, labels, counts in zip(("training", "test"), self.labels, self.counts, strict=True):
             want = needed(counts.tolist())
             if want > len(labels):
@@ -110,29 +110,38 @@ class Partition:
                 )
 
 
+def check_natural(data: DataSettings) -> None:
+    """Raise a ConfigError if generated data, which is made client by client, is to be partitioned."""
+    if data.partition != "natural":
+        raise ConfigError(
+            f"data.partition = '{data.partition}': '{data.name}' is generated client by client ('natural')"
+        )
+
+
 def paper_sizes(n: int) -> Ints:
     """n_i of the paper's CIFAR-10 clients, in the same proportions for any n: (n,) int64."""
     return PAPER_SIZES[np.arange(n) * len(PAPER_SIZES) // n].astype(np.int64)
 
 
 def pieces_by_label(labels: Ints) -> dict[int, Ints]:
-    """The pieces that carry each label."""
+    """The pieces with each label."""
     order = np.argsort(labels, kind="stable")
     values, first = np.unique(labels[order], return_index=True)
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
 
 
 def dirichlet(rng: Generator, alpha: float, size: int) -> NDArray[np.float64]:
-    """One draw of a symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α underflows."""
+    """One draw of the symmetric Dirichlet(α): (size,) float64 that sum to 1, also where α is too small for numpy."""
     drawn = rng.dirichlet(np.full(size, alpha))
     if not abs(drawn.sum() - 1) < 1e-6:
-        drawn = np.eye(size)[rng.integers(size)]
+        drawn = np.zeros(size)
+        drawn[rng.integers(size)] = 1.0
     return drawn
 
 
 def apportion(proportions: NDArray[np.float64], total: int, available: Ints) -> Ints:
     """Whole numbers that sum to `total`, as near to total·proportions as `available` allows (largest remainders).
-    What a label lacks is asked of the others, most wanted first."""
+    What a label cannot supply is taken from the others, largest proportion first."""
     ideal = total * proportions
     remainders = ideal - np.floor(ideal)
     counts: Ints = np.minimum(ideal.astype(np.int64), available)

@@ -1,4 +1,4 @@
-"""Clients that are one point each: the minimum θ_i* of their quadratic loss."""
+"""Generated clients for the quadratic model: each has one point, the minimum θ_i* of its loss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
+from fedmpi.data.partition import check_natural
 from fedmpi.data.sizes import client_sizes
 from fedmpi.rng import stream
 
@@ -16,10 +17,13 @@ from fedmpi.rng import stream
 class QuadraticClients:
     """θ_i* = c + h·z_i with c, z_i standard normal in `data.dim` dimensions and h = data.heterogeneity."""
 
-    def __init__(self, data: Data) -> None:
+    samples = "points"
+
+    def __init__(self, data: DataSettings) -> None:
+        check_natural(data)
         self.data = data
         self.n_samples = client_sizes(data)
-        # Client numbers start at 0, so the centre takes a key that no client has.
+        # t = 2, because t = 1 is the key of the clients' own minima.
         self.centre = stream(data.seed, "data", t=2).standard_normal(data.dim)
 
     def client(self, i: int) -> QuadraticClient:
@@ -31,7 +35,7 @@ class QuadraticClients:
 
 
 class QuadraticClient:
-    """A client whose every batch is its minimum."""
+    """A client for whom every batch is its minimum θ_i*: (dim,) float32."""
 
     def __init__(self, minimum: torch.Tensor) -> None:
         self.minimum = minimum

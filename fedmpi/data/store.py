@@ -1,9 +1,9 @@
-"""The file that an imported dataset is kept in: plain arrays and where they came from, in HDF5.
+"""The HDF5 file of an imported dataset: plain arrays, and their provenance.
 
 `text`: all clients' texts as one uint8 array, `offsets` (n+1,) of the clients in it, `names`, `groups` (the play a
 client belongs to) and, where the source has its own split, the places of the windows. `images`: `train_images`,
-`train_labels`, `test_images`, `test_labels`. The arrays are stored as they are, uncompressed and in one piece, so a
-reader takes the few bytes it needs, and no file can make it read more than the file's own size.
+`train_labels`, `test_images`, `test_labels`. The arrays are uncompressed and contiguous, so that a reader
+reads only the bytes it needs, and no file can make it read more than the file's own size.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ REQUIRED = {
 }
 OPTIONAL = dict.fromkeys(("train_starts", "train_ends", "test_starts", "test_ends"), ("i8", 1))
 PROVENANCE = ("source", "sha256", "created", "licence")
-# HDF5's signature, and the versions of its superblock from which on metadata has checksums.
+# HDF5's signature, and the versions of its superblock that have checksums in their metadata.
 SIGNATURE, VERSIONS = b"\x89HDF\r\n\x1a\n", (b"\x02", b"\x03")
 LONGEST_NAME = 256
 
 
 def names_array(names: Iterable[str]) -> NDArray[np.bytes_]:
-    """The clients' names as an array of the store: each cut to 256 bytes, as the longest sets the room of all."""
+    """The clients' names as an array of the store: each cut to 256 bytes, because the longest sets the width."""
     return np.array([name.encode("utf-8", "replace")[:LONGEST_NAME] for name in names], dtype=np.bytes_)
 
 
@@ -59,8 +59,8 @@ def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], prove
             "kind": kind,
             "software_version": fedmpi.__version__,
         }
-        # The latest format has checksums in its metadata, where strings of fixed length stand too: a damaged file is
-        # refused, instead of followed in circles.
+        # The latest format has checksums in its metadata, which also holds strings of fixed length: a damaged file is
+        # rejected instead of read in an endless loop.
         with h5py.File(temporary, "w", libver="latest") as file:
             for key, value in {**about, **{key: provenance[key] for key in PROVENANCE}}.items():
                 file.attrs[key] = np.bytes_(value.encode("utf-8"))
@@ -77,7 +77,7 @@ def write_store(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], prove
 
 
 class Store:
-    """An open dataset file of a known kind, checked."""
+    """An open dataset file whose attributes and arrays have been checked."""
 
     def __init__(self, path: Path, file: h5py.File, kind: str) -> None:
         self.path, self.file = path, file
@@ -101,7 +101,7 @@ class Store:
         return value.decode("utf-8", "replace")
 
     def check(self, name: str, number: str, dimensions: int) -> None:
-        """A dataset must be here, in this file, in one piece, of the declared type, and wholly there."""
+        """Raise a DataError unless a dataset is in this file, contiguous, of the declared type, and complete."""
         if not isinstance(self.file.get(name, getlink=True), h5py.HardLink):
             raise DataError(f"{self.path}: its '{name}' is missing or lies outside the file")
         dataset = self.file[name]
@@ -122,19 +122,19 @@ class Store:
         return shape
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> NDArray[Any]:
-        """Rows first..last of a dataset; nothing else is read."""
+        """Rows first..last of a dataset, without reading the others."""
         rows: NDArray[Any] = self.file[name][first:last]
         return rows
 
     def extent(self, name: str) -> Extent:
-        """Where a dataset stands in the file, for reading parts of it later."""
+        """The position of a dataset in the file, for reading parts of it later."""
         dataset = self.file[name]
         return Extent(self.path, dataset.id.get_offset() or 0, dataset.dtype, dataset.shape, identity(self.path.stat()))
 
 
 @dataclass(frozen=True)
 class Extent:
-    """An array in a dataset file, read in parts with plain reads: no open file is held between them."""
+    """An array in a dataset file, read in parts by plain reads; the file is not kept open between them."""
 
     path: Path
     offset: int
@@ -151,7 +151,7 @@ class Extent:
         return self.blocks(chosen.tolist(), 1).reshape(-1, *self.shape[1:])
 
     def blocks(self, starts: list[int], count: int) -> NDArray[Any]:
-        """`count` rows from each start, one after the other; nothing else is read."""
+        """`count` rows from each start, one after the other."""
         row = self.dtype.itemsize * math.prod(self.shape[1:])
         try:
             with self.path.open("rb", buffering=0) as file:
@@ -166,20 +166,20 @@ class Extent:
 
 
 def identity(status: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from one that took its place."""
+    """Numbers that change if a file is replaced by another."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager
 def open_store(path: Path, kind: str = "") -> Iterator[Store]:
-    """The dataset file at a path, read-only; whatever is wrong with it is a DataError in one sentence."""
+    """Open the dataset file at a path, read-only; anything wrong with it raises a DataError."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such dataset file")
     try:
         with path.open("rb") as raw:
             if raw.read(len(SIGNATURE)) != SIGNATURE or raw.read(1) not in VERSIONS:
                 raise OSError("not an HDF5 file of the present format")
-        # A cache on a read-only or lockless file system is fine: nobody changes a finished file.
+        # No lock, because a finished file never changes: the cache may be on a read-only or lockless file system.
         with h5py.File(path, "r", locking=False) as file:
             yield Store(path, file, kind)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError, RuntimeError) as error:

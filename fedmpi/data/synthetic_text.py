@@ -1,16 +1,17 @@
-"""A generated character corpus: every client speaks a Markov chain of its own, made when it is first drawn."""
+"""Generated text: each client's is a Markov chain of its own, generated when the client is first trained."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedmpi.config import Data
+from fedmpi.config import DataSettings
+from fedmpi.data.partition import check_natural
 from fedmpi.data.sizes import client_sizes
 from fedmpi.data.text import VOCABULARY, WINDOW, TextClient
 from fedmpi.rng import stream
 
 SUCCESSORS = 8
-# How often each of a character's eight successors follows it: a few are common, as in real text.
+# Probabilities of a character's eight successors: a few are common, as in real text.
 LIKELIHOOD = np.array([0.4, 0.2, 0.15, 0.1, 0.06, 0.04, 0.03, 0.02])
 
 
@@ -18,7 +19,10 @@ class SyntheticText:
     """n texts over 100 characters. A character is followed by one of eight successors from the table that all
     clients share or, with probability data.heterogeneity, from the client's own."""
 
-    def __init__(self, data: Data) -> None:
+    samples = "text"
+
+    def __init__(self, data: DataSettings) -> None:
+        check_natural(data)
         self.data = data
         self.n_samples = client_sizes(data)
         self.shared = stream(data.seed, "data", t=2).integers(VOCABULARY, size=(VOCABULARY, SUCCESSORS))

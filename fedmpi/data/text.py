@@ -1,4 +1,4 @@
-"""Character clients: a text kept once as uint8, windows of 80 characters cut on the fly."""
+"""Clients with text: stored once as uint8; windows of 80 characters are cut when needed."""
 
 from __future__ import annotations
 

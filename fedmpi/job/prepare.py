@@ -1,4 +1,4 @@
-"""What the server needs before the first round, with everything that can be wrong found here."""
+"""Preparing a job on the server: everything that can be wrong before the first round is found here."""
 
 from __future__ import annotations
 
@@ -10,24 +10,33 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.client import Host
+from fedmpi.client import LocalClients
+from fedmpi.comm.exchanges import EXCHANGES
 from fedmpi.comm.placement import static_placement
 from fedmpi.comm.world import World, library_version
 from fedmpi.config import Config
 from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.errors import ConfigError, FedmpiError
-from fedmpi.job.round_log import Books
-from fedmpi.job.start import Earlier
+from fedmpi.job.devices import EarlierSettings
+from fedmpi.job.round_log import RoundLog
 from fedmpi.models import make_model
 from fedmpi.models.device import AUTO, CPU
 from fedmpi.native import native_available
 from fedmpi.network import VirtualNetwork
-from fedmpi.record import Checkpoint, Lock, Past, RecordWriter, find_past, refuse_existing, remove_checkpoint
+from fedmpi.record import (
+    Checkpoint,
+    EarlierRun,
+    Lock,
+    RecordWriter,
+    find_earlier_run,
+    refuse_existing,
+    remove_checkpoint,
+)
 from fedmpi.sampling import SCHEMES, Scheme, make_scheme
 
 
-class Cast:
-    """Who plays in a job: data, schemes, θ⁰ and the clients' host, all as configured. `replay` has another cast."""
+class Components:
+    """The parts of a job, made as configured: data, schemes, θ⁰ and clients. `replay` and no-op rounds have others."""
 
     def dataset(self, config: Config) -> Dataset:
         return load_dataset(config)
@@ -40,61 +49,62 @@ class Cast:
         theta: NDArray[np.float32] = make_model(here).theta.cpu().numpy().copy()
         return theta
 
-    def host(self, config: Config, dataset: Dataset) -> Host:
-        return Host(config, dataset)
+    def clients(self, config: Config, dataset: Dataset) -> LocalClients:
+        return LocalClients(config, dataset)
 
     def home(self, schemes: Sequence[Scheme], workers: Sequence[int]) -> NDArray[np.int32]:
-        """Which rank hosts which client: (n,) int32."""
+        """The rank that is home to each client: (n,) int32."""
         return static_placement(np.mean([scheme.inclusion() for scheme in schemes], axis=0), workers)
 
 
-AS_CONFIGURED = Cast()
+AS_CONFIGURED = Components()
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of a job's runs before its first round: its scheme, θ⁰, books, and where it goes on if it is resumed."""
+class RunState:
+    """One of a job's runs before its first round: its scheme, θ⁰, log, and the checkpoint that it continues from."""
 
     config: Config
     scheme: Scheme
     theta: NDArray[np.float32]
-    books: Books
+    log: RoundLog
     lock: Lock
     resumed: bool = False
     start: Checkpoint | None = None
 
 
-# The attribute of a record that says whether loops in C had a part in it. Those of 0.1.0 have none, and had none.
+# The attribute of a record that says whether compiled loops were used. Records of 0.1.0 lack it, and used none.
 COMPILED = "compiled_loops"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a job is to do: records to write, fresh or to be resumed, and what to say about them. With both `force`
-    and `resume`, what can be resumed is, and the rest is replaced."""
+class JobSpec:
+    """What a job is to do: the runs, the records to write or resume, and attributes for them. With both `force` and
+    `resume`, what can be resumed is, and the rest is replaced."""
 
     configs: Sequence[Config]
     paths: Sequence[Path]
     force: bool = False
     resume: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
-    cast: Cast = AS_CONFIGURED
+    components: Components = AS_CONFIGURED
 
-    def earlier(self) -> Earlier | None:
-        """How what is to go on was computed; None if nothing is, or nothing that can: `prepare` says why."""
+    def earlier_settings(self) -> EarlierSettings | None:
+        """Settings of the rounds that are to be continued; None if there are none, or none that can be: `prepare` says
+        why."""
         for path, config in zip(self.paths, self.configs, strict=True):
             with suppress(FedmpiError):
-                if past := self.past(path, config):
-                    with past.record as record:
-                        return Earlier(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
+                if earlier := self.earlier_run(path, config):
+                    with earlier.record as record:
+                        return EarlierSettings(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
         return None
 
-    def past(self, path: Path, config: Config) -> Past | None:
-        """What there is to go on with at `path`."""
+    def earlier_run(self, path: Path, config: Config) -> EarlierRun | None:
+        """The run at `path` that is to be continued, if there is one."""
         if not self.resume:
             return None
         try:
-            return find_past(path, config)
+            return find_earlier_run(path, config)
         except FedmpiError:
             if self.force:
                 return None
@@ -102,38 +112,39 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What the server knows before the first round."""
+class PreparedJob:
+    """What the server has before the first round."""
 
     dataset: Dataset
     home: NDArray[np.int32]
-    parts: list[Part]
+    runs: list[RunState]
 
 
-def prepare(plan: Plan, hosts: list[str], devices: list[str], world: World) -> Setup:
-    """Everything that can be wrong with a job before it starts, found on rank 0 before other ranks do work."""
-    check_combination(plan.configs[0])
-    with ExitStack() as undone_if_wrong:
+def prepare(spec: JobSpec, hosts: list[str], devices: list[str], world: World) -> PreparedJob:
+    """The job, checked and with its records open, on rank 0 before other ranks do any work."""
+    check_combination(spec.configs[0])
+    with ExitStack() as undone_on_error:
         locks = []
-        for path in plan.paths:
+        for path in spec.paths:
             locks.append(Lock(path))
-            undone_if_wrong.callback(locks[-1].release)
-        setup = make_setup(plan, hosts, devices, world, locks)
-        undone_if_wrong.pop_all()
-    return setup
+            undone_on_error.callback(locks[-1].release)
+        job = open_records(spec, hosts, devices, world, locks)
+        undone_on_error.pop_all()
+    return job
 
 
-def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, locks: list[Lock]) -> Setup:
-    config, cast = plan.configs[0], plan.cast
-    pasts = [plan.past(path, each) for path, each in zip(plan.paths, plan.configs, strict=True)]
-    for path, past in zip(plan.paths, pasts, strict=True):
-        if not past:
-            refuse_existing(path, plan.force)
-    dataset = cast.dataset(config)
+def open_records(spec: JobSpec, hosts: list[str], devices: list[str], world: World, locks: list[Lock]) -> PreparedJob:
+    """Make the parts of every run, and create or take over its record."""
+    config, components = spec.configs[0], spec.components
+    pasts = [spec.earlier_run(path, each) for path, each in zip(spec.paths, spec.configs, strict=True)]
+    for path, earlier in zip(spec.paths, pasts, strict=True):
+        if not earlier:
+            refuse_existing(path, spec.force)
+    dataset = components.dataset(config)
     workers = world.workers(config.server.hosts_clients)
-    schemes = [cast.scheme(each, dataset) for each in plan.configs]
-    thetas = [cast.theta(each) for each in plan.configs]
-    home = cast.home(schemes, workers)
+    schemes = [components.scheme(each, dataset) for each in spec.configs]
+    thetas = [components.theta(each) for each in spec.configs]
+    home = components.home(schemes, workers)
     common = {
         "/clients/n_samples": dataset.n_samples,
         "/clients/rank": home,
@@ -145,26 +156,26 @@ def make_setup(plan: Plan, hosts: list[str], devices: list[str], world: World, l
         "hosts": sorted(set(hosts)),
         "devices": sorted(set(devices) - {""}),
         COMPILED: "yes" if native_available() else "no",
-        **plan.attributes,
+        **spec.attributes,
     }
-    parts = []
-    for number, (each, path, past) in enumerate(zip(plan.configs, plan.paths, pasts, strict=True)):
+    runs = []
+    for number, (each, path, earlier) in enumerate(zip(spec.configs, spec.paths, pasts, strict=True)):
         scheme, theta = schemes[number], thetas[number]
-        size = max(len(hosts), past.size if past else 0)
+        size = max(len(hosts), earlier.size if earlier else 0)
         contents = {**common, "/clients/p": scheme.p, "/model/theta": theta}
         contents |= {"/ranks/host": padded(hosts, size), "/ranks/device": padded(devices, size)}
-        record = past.record if past else None
+        record = earlier.record if earlier else None
         sizes = {"n": len(home), "d": len(theta), "size": size}
         network = VirtualNetwork(each.network, len(home)) if each.network.enabled else None
-        writer = RecordWriter(path, each, sizes, contents, facts, plan.force, record)
-        books = Books(writer, len(hosts), network, record)
-        if past:
-            past.record.close()
+        writer = RecordWriter(path, each, sizes, contents, facts, spec.force, record)
+        log = RoundLog(writer, len(hosts), network, record)
+        if earlier:
+            earlier.record.close()
         else:
             remove_checkpoint(path)
-        start = starting_point(past, scheme, len(theta), each)
-        parts.append(Part(each, scheme, theta, books, locks[number], past is not None, start))
-    return Setup(dataset, home, parts)
+        start = starting_point(earlier, scheme, len(theta), each)
+        runs.append(RunState(each, scheme, theta, log, locks[number], earlier is not None, start))
+    return PreparedJob(dataset, home, runs)
 
 
 def check_combination(config: Config) -> None:
@@ -186,13 +197,13 @@ def check_combination(config: Config) -> None:
 
 
 def padded(texts: list[str], size: int) -> list[bytes]:
-    """Texts of the ranks there are, and nothing for those that only an earlier job had."""
+    """Texts of the present ranks, and empty ones for ranks that only an earlier job had."""
     return [text.encode() for text in texts] + [b""] * (size - len(texts))
 
 
-def starting_point(past: Past | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
-    """The checkpoint to go on from, if it has all that this run remembers; without one it starts from θ⁰."""
-    found = past.checkpoint if past else None
+def starting_point(earlier: EarlierRun | None, scheme: Scheme, d: int, config: Config) -> Checkpoint | None:
+    """The checkpoint to continue from, if it has all the state that this run needs; without one it starts from θ⁰."""
+    found = earlier.checkpoint if earlier else None
     if found is None or len(found.theta) != d or set(found.scheme) != set(scheme.state()):
         return None
     return found if config.comm.compression != "topk" or found.left else None
@@ -208,9 +219,9 @@ def configured_scheme(config: Config, dataset: Dataset) -> Scheme:
     if options.get("d") == 0:
         del options["d"]
     scheme = make_scheme(sampling.scheme, p=p, m=sampling.m, sizes=sizes, **options, **sampling.options)
-    if scheme.observes and config.comm.exchange != "per-client":
+    if scheme.observes and not EXCHANGES[config.comm.exchange].individual:
         raise ConfigError(
-            f"comm.exchange = '{config.comm.exchange}': scheme '{sampling.scheme}' looks at every client's update; "
-            "use 'per-client'"
+            f"comm.exchange = '{config.comm.exchange}': scheme '{sampling.scheme}' observes every client's update; use "
+            + " or ".join(f"'{name}'" for name, exchange in EXCHANGES.items() if exchange.individual)
         )
     return scheme

@@ -16,58 +16,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.comm.tags import SERVER
-from fedmpi.comm.timeline import Doing
+from fedmpi.comm.timeline import Activity
 from fedmpi.errors import RecordError
-from fedmpi.job.round_log import Outcome
+from fedmpi.job.outcome import Outcome
 
 Event = dict[str, Any]
-WORDS = {
-    Doing.IDLE: "wait for an order",
-    Doing.RECEIVE: "receive θ",
-    Doing.TRAIN: "train",
-    Doing.SEND: "send",
-    Doing.PROBE: "probe",
-    Doing.EVALUATE: "evaluate",
-    Doing.CLOCKS: "compare clocks",
+NAMES = {
+    Activity.IDLE: "wait for a command",
+    Activity.RECEIVE: "receive θ",
+    Activity.TRAIN: "train",
+    Activity.SEND: "send",
+    Activity.PROBE: "probe",
+    Activity.EVALUATE: "evaluate",
+    Activity.CLOCKS: "compare clocks",
 }
-# Threads of a rank: what it does, and on the server the rounds and how their time is divided.
-WORK, ROUNDS, PHASES = 0, 1, 2
+# Threads of a rank: what it does, and on the server also the rounds and their phases.
+WORK, ROUNDS, PHASE = 0, 1, 2
 
 
-class Trace:
-    """The events of a job so far."""
+class Profile:
+    """The timeline of a job so far."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.origin: float | None = None
 
-    def round(self, outcome: Outcome) -> None:
-        """Take a finished round: the server's phases, its own work, and every update on its way."""
-        line, seen = outcome.line, outcome.seen
+    def add_round(self, outcome: Outcome) -> None:
+        """Add a finished round: the server's phases, its own work, and every update in flight."""
+        traffic = outcome.traffic
         if self.origin is None:
-            self.origin = line.start
+            self.origin = outcome.start
         about = {"N": len(outcome.cohort), "update_norm": outcome.update_norm}
-        self._span(SERVER, ROUNDS, f"round {outcome.t}", line.start, outcome.end, about)
-        for phase, (start, end) in outcome.timeline:
-            self._span(SERVER, PHASES, phase, start, end)
-        own = {"add": seen.aggregate, **line.spans}
+        self._span(SERVER, ROUNDS, f"round {outcome.t}", outcome.start, outcome.end, about)
+        for phase, (start, end) in outcome.phase_intervals:
+            self._span(SERVER, PHASE, phase, start, end)
+        own = {"add": traffic.aggregate, **outcome.timeline.intervals()}
         for name, spans in own.items():
             for start, end in spans:
                 self._span(SERVER, WORK, name, start, end)
-        for arrival in seen.arrivals:
-            if arrival.rank == SERVER:
-                began = arrival.arrive_time - arrival.compute_time
-                self._span(SERVER, WORK, f"train client {arrival.client}", began, arrival.arrive_time)
+        for row in traffic.arrivals:
+            update = dict(zip(row.dtype.names, row.item(), strict=True))
+            client, rank, arrived = update["client"], update["rank"], update["arrive_time"]
+            if rank == SERVER:
+                self._span(SERVER, WORK, f"train client {client}", arrived - update["compute_time"], arrived)
                 continue
-            about = {"client": arrival.client, "round": outcome.t, "loss": arrival.loss, "norm": arrival.norm}
-            key = {"cat": "update", "id": f"{outcome.t}.{arrival.client}", "name": f"Δ of client {arrival.client}"}
-            for phase, time in (("b", arrival.post_time), ("e", arrival.arrive_time)):
-                self._add({**key, "ph": phase, "pid": arrival.rank, "tid": WORK, "args": about}, time)
+            about = {"client": client, "round": outcome.t, "loss": update["train_loss"], "norm": update["delta_norm"]}
+            key = {"cat": "update", "id": f"{outcome.t}.{client}", "name": f"Δ of client {client}"}
+            for phase, time in (("b", update["post_time"]), ("e", arrived)):
+                self._add({**key, "ph": phase, "pid": rank, "tid": WORK, "args": about}, time)
 
-    def worker(self, rank: int, spans: NDArray[np.float64]) -> None:
-        """Take a worker's spans, (k, 4), on the server's clock."""
-        for doing, client, start, end in spans.tolist():
-            name = WORDS[Doing(int(doing))] + (f" client {int(client)}" if client >= 0 else "")
+    def add_worker(self, rank: int, spans: NDArray[np.void]) -> None:
+        """Add a worker's spans (SPAN), on the server's clock."""
+        for activity, client, start, end in spans.tolist():
+            name = NAMES[Activity(int(activity))] + (f" client {int(client)}" if client >= 0 else "")
             self._span(rank, WORK, name, start, end)
 
     def write(self, path: Path, hosts: Sequence[str]) -> None:
@@ -79,7 +80,7 @@ class Trace:
                 {"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}, {role}, {host}"}}
             )
             named.append({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}})
-        for thread, label in ((ROUNDS, "rounds"), (PHASES, "phases")):
+        for thread, label in ((ROUNDS, "rounds"), (PHASE, "phases")):
             named.append({"ph": "M", "name": "thread_name", "pid": SERVER, "tid": thread, "args": {"name": label}})
         origin = self.origin or 0.0
         timed = [{**event, "ts": (event["ts"] - origin) * 1e6} for event in self.events]

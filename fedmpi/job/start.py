@@ -1,95 +1,115 @@
-"""The start of a job on all ranks: who trains on which device, and what will make ranks slow each other down."""
+"""The start of a job on all ranks: prepare it, give every rank its role, and end all of them if one fails."""
 
 from __future__ import annotations
 
-import json
+import platform
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
-from fedmpi.comm.failure_detector import fault_tolerant
-from fedmpi.comm.hardware import Seat, choose, complaints, placement_table, seats, threads_for
-from fedmpi.comm.world import World
+import torch
+
+from fedmpi.comm.timeline import Activity, Timeline
+from fedmpi.comm.world import World, connect
 from fedmpi.config import Config
-from fedmpi.models.device import AUTO, CPU, visible_devices
-from fedmpi.native import use_native
+from fedmpi.errors import describe
+from fedmpi.job.devices import allocate
+from fedmpi.job.outcome import Outcome
+from fedmpi.job.prepare import AS_CONFIGURED, Components, JobSpec, prepare
+from fedmpi.job.profile import Profile
+from fedmpi.job.server_loop import ServerLoop
+from fedmpi.job.worker_loop import worker_main
+
+# How long mpirun is given to forward the last sentence: it may drop what it has not read when a job is aborted.
+FORWARD_SECONDS = 0.3
+
+OnRound = Callable[[Outcome], None]
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """How the rounds were computed that a job goes on with: θ is the same to the last bit if it does as they did."""
-
-    threads: int
-    compiled: bool
+def ignore(outcome: Outcome) -> None:
+    """The default of `on_round`."""
 
 
-@dataclass(frozen=True)
-class Seating:
-    """Every rank's device ("" if it trains nobody); on rank 0, what there is to say about the ranks' places."""
+def run(
+    config: Config,
+    out: str | Path | None = None,
+    *,
+    force: bool = False,
+    resume: bool = False,
+    debug: bool = False,
+    on_round: OnRound = ignore,
+    world: World | None = None,
+    profile: str | Path | None = None,
+) -> Path:
+    """**Collective.** Run `config`, and return the path of its record.
 
-    devices: list[str]
-    threads: int
-    remarks: list[str]
-
-    def on_device(self, config: Config, rank: int) -> Config:
-        """The configuration with the device of `rank` in place of "auto"."""
-        return self.with_threads(config).replace({"client.device": self.devices[rank]})
-
-    def with_threads(self, config: Config) -> Config:
-        """The configuration with the number of threads in place of 0."""
-        return config.replace({"client.threads": self.threads})
-
-    def announce(self) -> None:
-        for remark in self.remarks:
-            say(remark)
-
-
-def take_seats(world: World, config: Config, earlier: Earlier | None = None) -> Seating:
-    """**Collective.** The seating of a job: rank 0 decides, from what every rank sees. earlier: known on rank 0, if a
-    run is to be resumed."""
-    auto = config.client.device == AUTO
-    taken = seats(world, visible_devices() if auto else [])
-    workers = world.workers(config.server.hosts_clients)
-
-    def decide() -> str:
-        fixed = [config.client.device if seat.rank in workers else "" for seat in taken]
-        threads = config.client.threads or (earlier.threads if earlier else threads_for(taken))
-        # θ is one θ: what some ranks cannot compute in C, or did not before, none does.
-        compiled = all(seat.compiled for seat in taken) and (earlier is None or earlier.compiled)
-        return json.dumps([choose(taken, workers) if auto else fixed, threads, compiled])
-
-    devices, threads, compiled = json.loads(world.first(decide))
-    use_native(compiled)
-    return Seating(devices, threads, remarks(taken, devices, threads, config, earlier) if world.is_server else [])
+    In one process, or under mpirun with every rank calling it; rank 0's config counts. `out` defaults to
+    `<run.name>.h5`. With `resume`, what an earlier job has left there is continued. `on_round` is called on rank 0
+    after each round. `profile` is a file for the timeline of all ranks, in Chrome's trace format.
+    """
+    world = world or connect()
+    config = world.from_server(lambda: config, Config.to_toml, Config.from_toml)
+    path = Path(out or f"{config.run.name}.h5")
+    trace = Path(profile) if profile else None
+    run_job([config], [path], world, force=force, resume=resume, debug=debug, on_round=on_round, profile=trace)
+    return path
 
 
-def remarks(
-    taken: Sequence[Seat], devices: Sequence[str], threads: int, config: Config, earlier: Earlier | None = None
-) -> list[str]:
-    """The placement table, unless all is on the CPU because it was configured so; and complaints, with their fix."""
-    found = [f"note: {sentence}" for sentence in complaints(taken, threads)]
-    if config.run.on_rank_failure == "continue" and len(taken) > 1 and not fault_tolerant():
-        found.append(
-            "note: run.on_rank_failure = 'continue' has no effect here: start with Open MPI's `mpirun --with-ft ulfm`"
-        )
-    without = sorted({seat.host for seat in taken if not seat.compiled})
-    if without and any(seat.compiled for seat in taken):
-        found.append(f"note: no compiled loops on {', '.join(without)}: all ranks train without them, and slower")
-    if earlier and earlier.compiled and without:
-        found.append(
-            "note: the rounds so far were computed with compiled loops: an LSTM's θ will differ in its last bits"
-        )
-    if earlier and not earlier.compiled and not without:
-        found.append("note: the rounds so far were computed without compiled loops, and so are those to come")
-    if not config.client.threads:
-        found.append(f"threads: {threads} per rank")
-    if config.client.device == AUTO or set(devices) - {"", CPU}:
-        found.append("\n".join(placement_table(taken, devices)))
-    return found
+def run_job(
+    configs: Sequence[Config],
+    paths: Sequence[Path],
+    world: World,
+    *,
+    force: bool = False,
+    resume: bool = False,
+    debug: bool = False,
+    on_round: OnRound = ignore,
+    attributes: dict[str, str] | None = None,
+    components: Components = AS_CONFIGURED,
+    profile: Path | None = None,
+) -> None:
+    """**Collective.** Run several configurations in one job, their rounds in turn, each into its own record.
+
+    Every rank passes the same configurations. They may differ in run.name, run.seed and [sampling] only: clients, data
+    and model are the same for all.
+    """
+    with world.detector.signals.caught(), ending_all_ranks(world, debug):
+        hosts = world.detector.register(platform.node(), configs[0].comm.timeout)
+        spec = JobSpec(configs, paths, force, resume, attributes or {}, components)
+        allocation = allocate(world, configs[0], spec.earlier_settings() if world.is_server else None)
+        if not world.is_server:
+            world.wait_for_server()
+            timeline: Timeline[Activity] = Timeline(world.now, enabled=profile is not None)
+            worker_main(world, allocation.for_rank(configs[0], world.rank), components, timeline)
+            return
+        torch.set_num_threads(allocation.threads)
+        with world.server_step():
+            spec = replace(spec, configs=[allocation.with_threads(config) for config in configs])
+            job = prepare(spec, hosts, allocation.devices, world)
+        allocation.print_notes()
+        loop = ServerLoop(job, allocation, world, on_round, components, Profile() if profile else None)
+        loop.run_rounds()
+        if loop.profile and profile:
+            loop.profile.write(profile, hosts)
 
 
-@cache
-def say(remark: str) -> None:
-    """Say it on stderr: once, however many jobs of a sweep it holds for."""
-    print(remark, file=sys.stderr, flush=True)
+@contextmanager
+def ending_all_ranks(world: World, debug: bool) -> Iterator[None]:
+    """End all ranks, with one sentence, when the block raises on one of them and the others do not know of it."""
+    try:
+        yield
+    except BaseException as error:
+        if world.size == 1 or world.is_announced(error):
+            raise
+        if debug:
+            traceback.print_exc()
+        if not world.is_server:
+            world.report_failure(describe(error))
+        print(f"fedmpi: {describe(error)}", file=sys.stderr, flush=True)
+        time.sleep(FORWARD_SECONDS)
+        world.abort(getattr(error, "exit_code", 1))
+        raise

@@ -1,9 +1,8 @@
-"""Many runs from one configuration: schemes in pairs, and the grid of a [sweep] table."""
+"""Many runs from one configuration: paired schemes, and the grid of a [sweep] table."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import secrets
 import time
 from collections.abc import Sequence
@@ -12,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedmpi.client import Host
+from fedmpi.client import LocalClients
 from fedmpi.comm.world import World
 from fedmpi.config import Config
 from fedmpi.data import load_dataset
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.job.prepare import configured_scheme
-from fedmpi.job.server_loop import OnRound, silent, together
+from fedmpi.job.start import OnRound, ignore, run_job
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE
 
@@ -68,7 +67,8 @@ def label(importance: object) -> str:
 
 
 def file_name(text: str) -> str:
-    """A scheme's or an importance's name as part of a file's: `package.module:Class` has characters that are not."""
+    """The name of a scheme or an importance as part of a file name: `package.module:Class` has characters that it may
+    not."""
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)
 
 
@@ -83,20 +83,20 @@ def shard(grid: Sequence[Cell], text: str) -> list[Cell]:
     return list(grid[i::N])
 
 
-def missing(grid: Sequence[Cell]) -> str:
-    """Which runs are not finished, as JSON {cell: [run, …]}: what rank 0 sees, for all ranks to `pick` by."""
+def missing(grid: Sequence[Cell]) -> list[tuple[int, list[int]]]:
+    """The runs that are not finished, as (cell, [run, …]); rank 0 looks, and all ranks `pick` by it."""
     runs = {
         k: [j for j, run in enumerate(zip(c.configs, c.paths, strict=True)) if not is_finished(*run)]
         for k, c in enumerate(grid)
     }
-    return json.dumps({k: left for k, left in runs.items() if left})
+    return [(k, unfinished) for k, unfinished in runs.items() if unfinished]
 
 
-def pick(grid: Sequence[Cell], chosen: str) -> list[Cell]:
+def pick(grid: Sequence[Cell], chosen: Sequence[tuple[int, list[int]]]) -> list[Cell]:
     """The cells that `missing` names, each with the runs that it names."""
     picked = []
-    for k, runs in json.loads(chosen).items():
-        cell = grid[int(k)]
+    for k, runs in chosen:
+        cell = grid[k]
         configs, paths = tuple(cell.configs[j] for j in runs), tuple(cell.paths[j] for j in runs)
         picked.append(Cell(configs, paths, cell.point, cell.paths))
     return picked
@@ -110,12 +110,12 @@ def is_finished(config: Config, path: Path) -> bool:
         return False
 
 
-def run_cell(cell: Cell, world: World, *, debug: bool = False, on_round: OnRound = silent) -> None:
-    """**Collective.** Run a cell's schemes together, or go on with those that were broken off; their records carry
-    one pair id."""
+def run_cell(cell: Cell, world: World, *, debug: bool = False, on_round: OnRound = ignore) -> None:
+    """**Collective.** Run a cell's schemes in one job, or resume those that were interrupted; their records have one
+    pair id."""
     attributes = {"pair_id": known_pair(cell) or secrets.token_hex(8)}
     runs = cell.configs, cell.paths, world
-    together(*runs, force=True, resume=True, debug=debug, on_round=on_round, attributes=attributes)
+    run_job(*runs, force=True, resume=True, debug=debug, on_round=on_round, attributes=attributes)
 
 
 def known_pair(cell: Cell) -> str:
@@ -133,15 +133,15 @@ def estimate(cell: Cell, workers: int) -> float:
     """Seconds a cell will take on so many workers: one client trained and evaluated here, times all of them."""
     config = cell.configs[0]
     dataset = load_dataset(config)
-    host, i = Host(config, dataset), int(np.argsort(dataset.n_samples)[len(dataset.n_samples) // 2])
-    delta = np.zeros(len(host.theta), np.float32)
+    clients, i = LocalClients(config, dataset), int(np.argsort(dataset.n_samples)[len(dataset.n_samples) // 2])
+    delta = np.zeros(len(clients.theta), np.float32)
     short = config.replace({"client.K": min(config.client.K, 5)})
-    host.config = short
-    host.receive(delta)
-    host.train(i, 0, delta)
-    per_step = host.train(i, 0, delta).seconds / short.client.K
+    clients.config = short
+    clients.receive(delta)
+    clients.train(i, 0, delta)
+    per_step = clients.train(i, 0, delta).compute_time / short.client.K
     began = time.perf_counter()
-    host.evaluate([i])
+    clients.evaluate([i])
     evaluation = time.perf_counter() - began
     evaluations = config.run.T // config.eval.every + 2 if config.eval.every else 0
     seconds = 0.0

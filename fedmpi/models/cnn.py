@@ -6,7 +6,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedmpi.config import Config
 from fedmpi.data.sources.cifar10 import CLASSES
+from fedmpi.models.flat import FlatModule
+from fedmpi.models.model import TrainableModel, learns_from
+
+
+@learns_from("images")
+def make_cnn(config: Config, device: torch.device) -> TrainableModel:
+    """The CNN of [model]."""
+    return FlatModule(ImageCNN(config.model.dropout), device)
 
 
 class ImageCNN(nn.Module):
@@ -34,8 +43,8 @@ class ImageCNN(nn.Module):
 
 
 class KeyedDropout(nn.Module):
-    """Dropout whose masks come from a generator of its own, so that they depend on its seed alone: the same on every
-    rank, whatever else was drawn before. Kept activations are divided by 1 − p; none are dropped in evaluation."""
+    """Dropout whose masks come from a generator of its own, so that they depend on its seed alone and are the same on
+    every rank. Kept activations are divided by 1 − p; none are dropped in evaluation."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -45,6 +54,6 @@ class KeyedDropout(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
-        # Drawn on the CPU, as the generator is: one sequence for every device.
+        # The generator is on the CPU, so that every device gets the same masks.
         mask = torch.empty(x.shape).bernoulli_(1 - self.p, generator=self.generator)
         return x * mask.div_(1 - self.p).to(x.device)

@@ -1,4 +1,4 @@
-"""The devices that torch can train on, here."""
+"""The torch devices that this process can train on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CPU = "cpu"
 
 
 def visible_devices() -> list[str]:
-    """The CUDA devices that this process sees, as torch calls them. None of them is touched."""
+    """The names of the CUDA devices that this process sees; none of them is initialised."""
     return [f"cuda:{k}" for k in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
 
 
 def torch_device(name: str) -> torch.device:
-    """The torch device of that name, or a ConfigError if this machine has none; "auto" as for a process by itself."""
+    """The torch device of that name, or a ConfigError if it cannot be used; "auto" is the first GPU, else the CPU."""
     try:
         device = torch.device([*visible_devices(), CPU][0] if name == AUTO else name)
         torch.empty(1, device=device)

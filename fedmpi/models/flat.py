@@ -1,4 +1,4 @@
-"""θ as one flat vector that a module's parameters are views of."""
+"""Any torch classifier as a model with flat parameters: the module's parameters are views of θ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FlatModule:
             start = end
 
     def reseed(self, seed: int) -> None:
-        """Start the module's own generators (those of its dropout) from a seed."""
+        """Seed the module's own generators, such as those of its dropout."""
         for part in self.module.modules():
             if isinstance(generator := getattr(part, "generator", None), torch.Generator):
                 generator.manual_seed(seed)

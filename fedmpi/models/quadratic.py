@@ -1,8 +1,17 @@
-"""Clients with known minima: L_i(θ) = ½‖θ − θ_i*‖², the case where theory is exact."""
+"""The quadratic loss L_i(θ) = ½‖θ − θ_i*‖², for which theory gives exact expectations."""
 
 from __future__ import annotations
 
 import torch
+
+from fedmpi.config import Config
+from fedmpi.models.model import TrainableModel, learns_from
+
+
+@learns_from("points")
+def make_quadratic(config: Config, device: torch.device) -> TrainableModel:
+    """The quadratic model of data.dim dimensions."""
+    return Quadratic(config.data.dim, device)
 
 
 class Quadratic:
@@ -13,7 +22,7 @@ class Quadratic:
         self.grad = torch.zeros_like(self.theta)
 
     def reseed(self, seed: int) -> None:
-        """Nothing here is random."""
+        """Does nothing: this model has no random numbers."""
 
     def gradient(self, batch: torch.Tensor) -> torch.Tensor:
         """½‖θ − θ_i*‖², with ∇ = θ − θ_i* left in `grad`; batch is θ_i*: (dim,) float32."""
@@ -21,6 +30,6 @@ class Quadratic:
         return 0.5 * self.grad.dot(self.grad)
 
     def evaluate(self, batch: torch.Tensor) -> tuple[float, float]:
-        """The loss, and NaN for an accuracy that does not exist."""
+        """The loss; NaN in place of correct predictions, of which there are none."""
         gap = self.theta.double() - batch.to(self.theta.device).double()
         return float(0.5 * gap.dot(gap)), float("nan")

@@ -1,4 +1,4 @@
-"""The virtual federation: how long a round would take over wide-area links. Nothing here sleeps or sends."""
+"""The virtual network: how long each round would take over wide-area links. It is computed; nothing sleeps or sends."""
 
 from fedmpi.network.virtual import VirtualNetwork, VirtualRound
 

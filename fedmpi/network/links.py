@@ -1,8 +1,8 @@
 """Each client's link and device: latency ℓ_i, downlink d_i, uplink u_i, speed v_i.
 
 Log-normal, x_i = median · exp(spread · z_i) with the four z_i ~ N(0, 1) of client i from the stream
-(network.seed, "network", 0, i), or as a trace says. A client's link is drawn when it is first asked for, and does
-not depend on who else was.
+(network.seed, "network", 0, i), or from a trace. A client's link is drawn when it is first needed, and does not
+depend on the other clients.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.config import Network
+from fedmpi.config import NetworkSettings
 from fedmpi.data.sources.archive import read_file
 from fedmpi.errors import ConfigError, DataError
 from fedmpi.rng import stream
 
 QUANTITIES = ("latency", "down", "up", "speed")
-# Clients that a message names one by one.
+# Most clients that a message lists by number.
 NAMED = 5
 MOST_BYTES = 256 << 20
 
@@ -30,11 +30,11 @@ MOST_BYTES = 256 << 20
 class Links:
     """The links of n clients: those of a trace, or those drawn so far."""
 
-    def __init__(self, network: Network, n: int) -> None:
+    def __init__(self, network: NetworkSettings, n: int) -> None:
         self.seed = network.seed
         self.median = np.array([network.latency, network.down, network.up, network.speed])
         self.spread = np.array([network.latency_spread, network.down_spread, network.up_spread, network.speed_spread])
-        # Zeroed memory is given page by page as it is touched, so n = 10⁶ costs what is drawn.
+        # Zeroed pages take memory only once they are written: it grows with the clients drawn, not with n.
         self.table = np.zeros((n, len(QUANTITIES)))
         self.known = np.zeros(n, np.bool_)
         if network.trace:
@@ -57,8 +57,8 @@ class Links:
 def read_trace(name: str, n: int) -> NDArray[np.float64]:
     """(n, 4) float64: the QUANTITIES of each client, from a CSV file whose first line names its columns.
 
-    Columns may come in any order and others may stand beside them; rows of clients from n on are not used, so
-    that one trace serves smaller federations too.
+    Columns may be in any order, and other columns are ignored. Rows of clients ≥ n are ignored too, so that one trace
+    serves smaller federations.
     """
     table = np.full((n, len(QUANTITIES)), math.nan)
     try:

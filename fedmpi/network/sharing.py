@@ -1,17 +1,17 @@
-"""Who gets how much of a link when: max-min fair sharing of a fluid, followed exactly from event to event.
+"""Max-min fair sharing of one link by many transfers (flows), computed exactly from event to event.
 
-Flow i brings b_i bits at time a_i and can take at most r_i bit/s; the link carries C bit/s. At every instant the
-active flows A get
+Flow i starts at time a_i, has b_i bits and can take at most r_i bit/s; the link carries C bit/s. At every instant the
+active flows A have the rates
 
     ρ_i = min(r_i, λ)   with λ such that  Σ_{i∈A} ρ_i = C,  or λ = ∞ if  Σ_{i∈A} r_i ≤ C
 
-so that nobody can get more without taking it from somebody who has no more. This is what long TCP transfers that
-meet at one bottleneck come close to. Flow i ends at the e_i with ∫ ρ_i from a_i to e_i = b_i.
+so that no flow can have more without taking it from one that has no more. Long TCP transfers through one bottleneck
+come close to this. Flow i ends at the e_i with ∫ ρ_i from a_i to e_i = b_i.
 
-λ changes only where a flow begins or ends. Flows of equal r_i, a lane, always run at the same rate. A lane with
-r ≤ λ runs at its own rate, so its next end is known in seconds; all others run at λ, so theirs are known as values of
-F = ∫ λ. Heaps find the next end, and the lanes that change sides when λ moves: few at each event, so that N flows
-cost O(N log N). (Many rates closer together than λ moves at an event change sides often: at worst, that is O(N²).)
+λ changes only when a flow begins or ends. Flows of equal r_i form a lane and always run at the same rate. A lane with
+r ≤ λ runs at its own rate, so its next end is known in seconds; all other lanes run at λ, so their ends are known as
+values of F = ∫ λ. Heaps find the next end, and the lanes that change sides when λ changes. Few do at each event, so N
+flows cost O(N log N). (In the worst case, many rates closer together than the steps of λ, it is O(N²).)
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Lane:
     version: int = 0
 
 
-# (key, number of a lane, its version): only entries of a lane's present version hold.
+# (key, number of a lane, its version): entries of older versions of a lane are skipped.
 Heap = list[tuple[float, int, int]]
 
 
 class FairLink:
-    """One link at the time `now`: the flows on it, and when others ended."""
+    """One link at the time `now`: its active flows, and when the others ended."""
 
     def __init__(self, rates: list[float], capacity: float) -> None:
         self.lanes = [Lane(number, rate) for number, rate in enumerate(rates)]
@@ -84,7 +84,7 @@ class FairLink:
             self._change_sides(fastest)
 
     def run_until(self, time: float) -> None:
-        """Let time pass, ending the flows that are through by then."""
+        """Advance the time, and end the flows that are complete by then."""
         while (lane := self._first_to_end()) and (end := self._next_end(lane)) <= time:
             self._advance(end)
             self._end_one(lane)
@@ -93,7 +93,7 @@ class FairLink:
 
     @property
     def level(self) -> float:
-        """λ, where somebody shares."""
+        """λ, where some flow shares."""
         return (self.capacity - self.own) / self.sharing
 
     def _first_to_end(self) -> Lane | None:
@@ -142,7 +142,7 @@ class FairLink:
             self.own += flows * lane.rate
 
     def _post(self, lane: Lane) -> None:
-        """Put the lane where it will be looked for."""
+        """Put the lane into the heaps of its side."""
         lane.version += 1
         if not lane.ends:
             return
@@ -154,7 +154,7 @@ class FairLink:
         heappush(by_rate, (rate, lane.number, lane.version))
 
     def _first(self, heap: Heap) -> Lane | None:
-        """The lane of the least entry that still holds."""
+        """The lane of the least entry that is up to date."""
         while heap:
             _, number, version = heap[0]
             if self.lanes[number].version == version:

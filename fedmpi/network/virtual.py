@@ -1,24 +1,24 @@
 """How long a round would take in a wide-area federation, from what it moved and computed here.
 
 Client i has latency ℓ_i (one way), downlink d_i, uplink u_i and speed v_i (see `links`); the server sends at most
-C↓ and receives at most C↑, shared max-min fairly by the clients it serves at the same time (see `sharing`). All
-clients that are called are sent θ from time 0 on. Latency delays a transfer, it does not stretch it: what leaves one
-end at some rate reaches the other ℓ_i later at the same rate.
+C↓ and receives at most C↑, shared max-min fairly by the clients that it serves at the same time (see `sharing`). θ is
+sent to all called clients from time 0 on. Latency delays a transfer but does not lengthen it: what leaves one end at
+some rate reaches the other ℓ_i later at the same rate.
 
     h_i = D_i + ℓ_i                     client i holds θ; D_i is the end of its flow of |θ| through C↓ from 0 on,
                                         at most at rate d_i
     c_i = h_i + s_i / v_i               its work is done; s_i: the seconds it took, or would take, on this machine
-    e_i = U_i(c_i + ℓ_i)                its update is there; U_i(a): end of its flow through C↑ from a on, at most
+    e_i = U_i(c_i + ℓ_i)                its update has arrived; U_i(a): end of its flow through C↑ from a on, at most
                                         at rate u_i
-    total = max_{i ∈ S_t} e_i           the round is synchronous: it lasts until its slowest client is there
+    total = max_{i ∈ S_t} e_i           the round is synchronous: it ends with the last update
 
-In a round of two steps (a scheme that probes), the clients in Q are called, work s'_i and send scalars first; when
-all have been heard, at R = max_{i∈Q} e_i, the server tells S_t, which takes ℓ_i, to work on (s_i; zero if the probe
-was the training itself) and to upload:
+In a round of two steps (a scheme that probes), the clients in Q are called, work s'_i and send scalars first. When all
+have answered, at R = max_{i∈Q} e_i, the server tells S_t, which takes ℓ_i, to do the remaining work (s_i; zero if the
+probe was the training itself) and to upload:
 
     e_i = U_i(R + ℓ_i + s_i / v_i + ℓ_i)
 
-Further exchanges of scalars before the draw (`optimal-approx`) cost a call and an answer each: R ← max_{i∈Q} e_i
+Further exchanges of scalars before the draw (`optimal-approx`) cost one call and one answer each: R ← max_{i∈Q} e_i
 with e_i = U_i(R + ℓ_i + ℓ_i). Calls carry no bytes; the server's own work takes no time.
 """
 
@@ -30,23 +30,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedmpi.config import Network
+from fedmpi.config import NetworkSettings
 from fedmpi.network.links import Links
 from fedmpi.network.sharing import Floats, transfer
 
 Ints = NDArray[np.int64]
 
-# Where a round has no straggler, or no probe.
+# The straggler of a round without one, and the prober of a round without a probe.
 NOBODY = -1
 
 
 @dataclass(frozen=True)
 class VirtualRound:
-    """A round as the federation would have seen it: total = down + compute + up, in seconds.
+    """The times of one round over the virtual network: total = down + compute + up, in seconds.
 
-    The three are those of the critical client: in a round of one step the straggler, the client in S_t whose
-    update came last. In a round of two steps `prober`, whose first scalar came last, gives `down` and `compute` until
-    then; the straggler's further work is added to `compute`, and `up` is the rest, calls included.
+    The three are those of the critical client. In a round of one step that is the straggler, the client in S_t whose
+    update arrives last. In a round of two steps `prober`, whose first scalar arrives last, gives `down` and the first
+    part of `compute`; the straggler's further work is added to `compute`, and `up` is the rest, calls included.
     """
 
     total: float
@@ -63,7 +63,7 @@ class VirtualRound:
 class VirtualNetwork:
     """The links of a virtual federation of n clients, and the rounds over them."""
 
-    def __init__(self, network: Network, n: int) -> None:
+    def __init__(self, network: NetworkSettings, n: int) -> None:
         self.links = Links(network, n)
         self.server_down, self.server_up = network.server_down, network.server_up
 
@@ -112,7 +112,7 @@ class VirtualNetwork:
         return VirtualRound(float(ends[last]), float(held[last]), float(work[last]), int(clients[last]))
 
     def _from_call(self, called: float, clients: Ints, seconds: ArrayLike, up_bytes: ArrayLike) -> Floats:
-        """When the answers to a call at time `called` are there, (N,) seconds."""
+        """When the answers to a call at time `called` arrive, (N,) seconds."""
         latency, _, up, _ = self.links.of(clients)
         begin = called + latency + self._work(clients, seconds) + latency
         return transfer(begin, bits(up_bytes, len(clients)), up, self.server_up)

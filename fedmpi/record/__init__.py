@@ -1,20 +1,21 @@
-"""The run file (HDF5): one table says what is in it, one writer fills it, one reader reads it. Beside it: a lock while
-it is written, and a checkpoint to go on from."""
+"""The HDF5 record of a run; you need not open this folder to understand the algorithm. Its entry points: `RecordWriter`
+writes a record, `open_record` reads one, `find_earlier_run` finds the one to resume, `schema.py` declares the contents.
+"""
 
 from fedmpi.record.checkpoint import Checkpoint, checkpoint_path, read_checkpoint, remove_checkpoint, write_checkpoint
 from fedmpi.record.lock import Lock
 from fedmpi.record.reader import Record, is_record, open_record
-from fedmpi.record.resume import Past, find_past
+from fedmpi.record.resume import EarlierRun, find_earlier_run
 from fedmpi.record.writer import RecordWriter, refuse_existing
 
 __all__ = [
     "Checkpoint",
+    "EarlierRun",
     "Lock",
-    "Past",
     "Record",
     "RecordWriter",
     "checkpoint_path",
-    "find_past",
+    "find_earlier_run",
     "is_record",
     "open_record",
     "read_checkpoint",

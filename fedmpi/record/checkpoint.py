@@ -1,4 +1,4 @@
-"""Checkpoints: what a run needs to go on, in a small file beside its record that is whole or not there at all."""
+"""Checkpoints: the state from which a run resumes, in a small file beside its record that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, RecordError
 
 FORMAT = "fedmpi-checkpoint 1"
-# What makes a name of a group's array: the scheme's state is under "scheme/", what updates left out under "left/".
+# Arrays of the scheme's state are named "scheme/…" in the file, those of the compression's residuals "left/…".
 GROUPS = ("scheme", "left")
 State = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run after t rounds. scheme: what its scheme remembers; left: what compression has not sent yet, per client."""
+    """The state of a run after t rounds.
+
+    theta: (d,) float32; scheme: the state of its sampling scheme; left: the residuals of compression, per client.
+    """
 
     config: Config
     t: int
@@ -32,14 +35,14 @@ class Checkpoint:
 
 
 def checkpoint_path(record: Path) -> Path:
-    """Where the checkpoint of a record is."""
+    """The path of a record's checkpoint."""
     return record.with_name(f"{record.name}.checkpoint")
 
 
 def write_checkpoint(record: Path, checkpoint: Checkpoint) -> None:
-    """Replace the checkpoint of a record; whatever happens, the old one or the new one is there and whole."""
+    """Replace the checkpoint of a record atomically: after a crash the file is the old one or the new one."""
     path = checkpoint_path(record)
-    aside = path.with_name(f".{path.name}.new")
+    temporary = path.with_name(f".{path.name}.new")
     arrays: State = {
         "format": text_array(FORMAT),
         "config": text_array(checkpoint.config.to_toml()),
@@ -49,24 +52,24 @@ def write_checkpoint(record: Path, checkpoint: Checkpoint) -> None:
     for group in GROUPS:
         arrays |= {f"{group}/{name}": array for name, array in getattr(checkpoint, group).items()}
     try:
-        with aside.open("wb") as file:
+        with temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise FedmpiError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def read_checkpoint(record: Path) -> Checkpoint | None:
-    """The checkpoint of a record, or None if it has none; a RecordError if it is damaged. No pickle is ever read."""
+    """The checkpoint of a record, or None if it has none; a RecordError if it is damaged. Pickles are not read."""
     path = checkpoint_path(record)
     if not path.exists():
         return None
     try:
-        refuse_bombs(path)
+        refuse_zip_bomb(path)
         with np.load(path, allow_pickle=False) as arrays:
             if array_text(arrays["format"]) != FORMAT:
                 raise ValueError(f"its format is not '{FORMAT}'")
@@ -78,25 +81,26 @@ def read_checkpoint(record: Path) -> Checkpoint | None:
             config = Config.from_toml(array_text(arrays["config"]), origin=str(path))
             theta, t = arrays["theta"], int(arrays["t"])
         if theta.dtype != np.float32 or theta.ndim != 1 or not 0 <= t <= config.run.T:
-            raise ValueError("θ or t is not what it should be")
-    except Exception as error:  # whatever a damaged archive makes zipfile and numpy raise
-        raise RecordError(f"{path}: not a whole checkpoint ({error}): delete it to start from the record") from None
+            raise ValueError("θ or t is invalid")
+    except Exception as error:  # zipfile and numpy raise errors of many types on a damaged archive
+        raise RecordError(f"{path}: not a complete checkpoint ({error}): delete it to resume without it") from None
     return Checkpoint(config, t, theta, **groups)
 
 
-def refuse_bombs(path: Path) -> None:
-    """Raise if a member claims to be larger than the whole file: ours are stored as they are."""
+def refuse_zip_bomb(path: Path) -> None:
+    """Raise if the members claim to be larger than the file: checkpoints are not compressed."""
     with zipfile.ZipFile(path) as archive:
         if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
-            raise ValueError("it claims more than it can hold")
+            raise ValueError("it claims to hold more than its size")
 
 
 def remove_checkpoint(record: Path) -> None:
+    """Delete the checkpoint of a record, if there is one."""
     checkpoint_path(record).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a renaming last, where the file system lets a folder be synced."""
+    """Make a rename in the folder durable, where the file system can sync folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -110,8 +114,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def text_array(text: str) -> NDArray[np.uint8]:
+    """A string as an array of its UTF-8 bytes."""
     return np.frombuffer(text.encode(), np.uint8)
 
 
 def array_text(array: NDArray[Any]) -> str:
+    """The string of a `text_array`."""
     return bytes(array.astype(np.uint8)).decode()

@@ -1,4 +1,4 @@
-"""One job per record: a lock that the operating system drops when its process ends, however that happens."""
+"""One job per record: a lock that the operating system releases when the process ends, in whatever way."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from pathlib import Path
 
 from fedmpi.errors import RecordError
 
-# What file systems say that have no locks.
+# Error numbers of file systems without locks.
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Lock:
-    """The right to write a record, held until `release` or the end of the process.
+    """The lock on a record, from construction until `release` or the end of the process.
 
-    The lock is on a file beside the record, which says who holds it. Between hosts it holds where the file system's
-    locks do (NFS, Lustre mounted with flock, GPFS); one without locks is warned about.
+    It is a lock on a file beside the record, which names the holder. It works between hosts if the locks of the file
+    system do (NFS, Lustre mounted with flock, GPFS). On a file system without locks a warning is printed.
     """
 
     def __init__(self, record: Path) -> None:
         self.path = record.with_name(f"{record.name}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.handle = self._take(record)
+            self.handle = self._acquire(record)
         except OSError as error:
             raise RecordError(f"cannot write {self.path}: {error.strerror or error}") from None
 
-    def _take(self, record: Path) -> int:
+    def _acquire(self, record: Path) -> int:
+        """The handle of the locked file; a RecordError if another job has it."""
         while True:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -56,13 +57,14 @@ class Lock:
             os.close(handle)
 
     def _is_ours(self, handle: int) -> bool:
-        """Whether the file is still the one at our path: its last holder may have removed it meanwhile."""
+        """Whether the handle is still of the file at our path: its last holder may have removed it meanwhile."""
         try:
             return os.path.samestat(os.fstat(handle), self.path.stat())
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
+        """Remove the lock's file and release the lock."""
         if self.handle >= 0:
             self.path.unlink(missing_ok=True)
             os.close(self.handle)

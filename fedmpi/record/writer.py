@@ -1,4 +1,4 @@
-"""The one writer of a record: created whole, switched to SWMR, then only appended to."""
+"""The only writer of records. It creates all datasets, switches the file to SWMR mode, and then only appends."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ import fedmpi
 from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, RecordError
 from fedmpi.record.reader import Record
-from fedmpi.record.resume import committed
+from fedmpi.record.resume import committed_rows
 from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, Dataset
 
 CHUNK_BYTES = 2**16
-# What HDF5 keeps of each dataset in memory: the last chunks are all that is written to.
+# HDF5's cache per dataset: only the last chunks are written to.
 CACHE_BYTES = 2 * CHUNK_BYTES
-# What must stay free on the disk: HDF5 can neither close nor leave alone a file that it could not write to the end.
+# Bytes that must stay free on the disk: HDF5 crashes when it closes a file that it could not write completely.
 RESERVE = 2**20
-# Files to which that happened: HDF5 would crash if it were made to close them.
+# Files that could not be written, and that must not be closed for that reason.
 UNCLOSED: list[h5py.File] = []
 
 
 class RecordWriter:
-    """An open record. Rows count only once `commit` has moved the mark past their round."""
+    """A record, open for writing. Readers see the rows of a round only after its `commit`."""
 
     def __init__(
         self,
@@ -45,59 +45,60 @@ class RecordWriter:
         contents: Mapping[str, Any],
         attributes: Mapping[str, Any],
         force: bool = False,
-        past: Record | None = None,
+        earlier: Record | None = None,
     ) -> None:
-        """sizes: n, d and size; contents: the datasets known from the start, by path; attributes of the file.
+        """sizes: n, d and size; contents: values of datasets that are known from the start, by path; attributes: of
+        the file; earlier: the record that a resumed run continues.
 
-        With `past`, an earlier job's record, its committed rounds come first. The file takes its place at `path`
-        when it is whole: until then what was there stays.
+        The new file has all datasets and columns of the schema and starts with the committed rounds of `earlier`. It
+        is moved to `path` when it is complete; until then the file at `path` is unchanged.
         """
         self.path = Path(path)
-        # Whether a write has failed: what was committed before is all there will be.
+        # Whether a write has failed: nothing can be written any more.
         self.broken = False
-        if not past:
+        if not earlier:
             refuse_existing(self.path, force)
-        aside = self.path.with_name(f".{self.path.name}.new")
-        self.file = create_file(aside, self.path)
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        self.file = create_file(temporary, self.path)
         for name, value in {**file_attributes(config), **attributes}.items():
             write_attribute(self.file, name, value)
         for dataset in SCHEMA:
-            if not dataset.optional or config.record.per_client:
+            if config.record.per_client or not dataset.per_client:
                 create_dataset(self.file, dataset, sizes, contents.get(dataset.path))
         self.file["/status"][()] = RUNNING.encode()
         self.open = {path: self.file[path] for path in TABLES if path in self.file}
         self.rows = {path: dataset.shape[0] for path, dataset in self.open.items() if dataset.shape}
-        # Rows as they lie in memory, in HDF5's terms: making this of a table's columns takes longer than writing a row.
+        # HDF5's types for rows in memory, made once: making one takes longer than writing a row.
         self.types = {path: h5py.h5t.py_create(TABLES[path].dtype) for path in self.open}
-        self.unchecked = 0
-        if past:
-            self._continue(past)
+        self.unchecked_bytes = 0
+        if earlier:
+            self._copy_rounds(earlier)
         self.file.swmr_mode = True
         self.file.flush()
-        aside.replace(self.path)
+        temporary.replace(self.path)
 
-    def _continue(self, past: Record) -> None:
-        """Take over what an earlier job has committed; ranks that it did not have get zeros."""
-        for path, rows in committed(past).items():
-            room = np.zeros((len(rows), *self.open[path].shape[1:]), rows.dtype)
-            room[tuple(slice(length) for length in rows.shape)] = rows
-            self.append(path, room)
-        self.open["/rounds_done"][()] = past.rounds_done
+    def _copy_rounds(self, earlier: Record) -> None:
+        """Append the committed rounds of an earlier job; ranks that it did not have get zeros."""
+        for path, rows in committed_rows(earlier).items():
+            padded = np.zeros((len(rows), *self.open[path].shape[1:]), rows.dtype)
+            padded[tuple(slice(length) for length in rows.shape)] = rows
+            self.append(path, padded)
+        self.open["/rounds_done"][()] = earlier.rounds_done
 
     def append(self, path: str, rows: NDArray[Any]) -> None:
         """Add rows to a growing dataset: (k, …)."""
         with self._writing(rows.nbytes):
-            # HDF5's own functions: h5py's slices take several times as long, every round.
+            # HDF5's own functions, because h5py's slices take several times as long in every round.
             dataset, start = self.open[path].id, self.rows[path]
             rows = np.ascontiguousarray(rows, TABLES[path].dtype)
             self.rows[path] = start + len(rows)
             dataset.set_extent((self.rows[path], *rows.shape[1:]))
-            place = dataset.get_space()
-            place.select_hyperslab((start, *(0,) * (rows.ndim - 1)), rows.shape)
-            dataset.write(h5py.h5s.create_simple(rows.shape), place, rows, self.types[path])
+            new_rows = dataset.get_space()
+            new_rows.select_hyperslab((start, *(0,) * (rows.ndim - 1)), rows.shape)
+            dataset.write(h5py.h5s.create_simple(rows.shape), new_rows, rows, self.types[path])
 
     def commit(self, rounds_done: int) -> None:
-        """Declare the rows of all rounds below `rounds_done` whole, and let readers see them."""
+        """Make the rows of all rounds below `rounds_done` visible to readers."""
         with self._writing(RESERVE // 4):
             self.file.flush()
             self.open["/rounds_done"].id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(rounds_done))
@@ -105,11 +106,11 @@ class RecordWriter:
 
     @contextmanager
     def _writing(self, size: int = 0) -> Iterator[None]:
-        """Write only where there is room, and never again once that has failed. The disk is looked at before so many
-        bytes have been written that they could have filled the reserve."""
-        self.unchecked += size
-        if self.unchecked >= RESERVE // 4:
-            self.unchecked = 0
+        """Turn a failed write of `size` bytes into a FedmpiError, and fail before the disk is full. Free space is
+        checked each time a quarter of the reserve has been written."""
+        self.unchecked_bytes += size
+        if self.unchecked_bytes >= RESERVE // 4:
+            self.unchecked_bytes = 0
             if shutil.disk_usage(self.path.parent).free < RESERVE + 2 * size:
                 self.broken = True
                 raise FedmpiError(f"cannot write {self.path}: the disk is full")
@@ -121,23 +122,23 @@ class RecordWriter:
             raise FedmpiError(f"cannot write {self.path}: {reason(error)}") from None
 
     def write_theta(self, theta: NDArray[np.float32], t: int) -> None:
-        """Keep θᵗ as the last θ."""
+        """Record θᵗ as the last θ."""
         self.open["/model/theta"][...] = theta
         self.open["/model/theta_t"][()] = t
 
     def keep_theta(self, theta: NDArray[np.float32], t: int) -> None:
-        """Keep θᵗ in the history."""
+        """Append θᵗ to the history."""
         self.append("/model/history", theta[None])
         self.append("/model/history_t", np.array([t]))
 
     def sync(self) -> None:
-        """Have the operating system put what is written on disk."""
+        """Flush everything written so far to the disk (fsync)."""
         with self._writing():
             self.file.flush()
             os.fsync(self.file.id.get_vfd_handle())
 
     def close(self, status: str = DONE, message: str = "") -> None:
-        """Say how the run ended, and close."""
+        """Record how the run ended, and close the file."""
         if not self.file or self.file in UNCLOSED:
             return
         self.open["/status"][()] = status.encode()
@@ -152,7 +153,7 @@ class RecordWriter:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raise if there is something at `path` that was not asked to be replaced, or cannot be."""
+    """Raise if `path` is a directory, or exists and `force` is not set."""
     if path.is_dir():
         raise RecordError(f"cannot write {path}: it is a directory")
     if path.exists() and not force:
@@ -160,12 +161,13 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 
 def reason(error: Exception) -> str:
-    """What the operating system said, out of what HDF5 makes of it."""
+    """The operating system's message, extracted from HDF5's."""
     found = re.search(r"error message = '([^']+)'", str(error))
     return found[1] if found else str(error).splitlines()[0]
 
 
 def create_file(path: Path, final: Path) -> h5py.File:
+    """A new HDF5 file at `path`, with its folder; errors name the `final` path."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return h5py.File(path, "w", libver="latest", rdcc_nbytes=CACHE_BYTES)
@@ -174,6 +176,7 @@ def create_file(path: Path, final: Path) -> h5py.File:
 
 
 def file_attributes(config: Config) -> dict[str, str]:
+    """The attributes of every record: its format, the versions of the software, the command and the config."""
     versions = {f"{name}_version": importlib.metadata.version(name) for name in ("torch", "numpy", "h5py", "mpi4py")}
     return {
         "format": FORMAT,
@@ -187,9 +190,9 @@ def file_attributes(config: Config) -> dict[str, str]:
 
 
 def write_attribute(file: h5py.File, name: str, value: Any) -> None:
-    """An attribute of the file; strings in a fixed length, so that they stand in metadata that has a checksum.
+    """Write an attribute of the file. Strings have a fixed length: HDF5 then stores them in metadata with a checksum.
 
-    Strings of any length would stand in a heap without one, and HDF5 can read a damaged heap forever.
+    Strings of variable length would go to a heap without one, and HDF5 can loop forever on a damaged heap.
     """
     texts = [value] if isinstance(value, str) else value if isinstance(value, list) else None
     if texts is None:
@@ -201,16 +204,16 @@ def write_attribute(file: h5py.File, name: str, value: Any) -> None:
 
 
 def create_dataset(file: h5py.File, dataset: Dataset, sizes: Mapping[str, int], content: Any) -> None:
-    """Make a dataset of its declared shape, empty or with its content, described as declared."""
+    """Create a dataset of its declared shape with its content, if any, and its description and units as attributes."""
     shape = tuple(0 if dataset.growing and axis == 0 else sizes[dim] for axis, dim in enumerate(dataset.shape))
-    made = {"shape": shape, "dtype": dataset.dtype}
+    options = {"shape": shape, "dtype": dataset.dtype}
     if dataset.growing:
         row_bytes = dataset.dtype.itemsize * int(np.prod(shape[1:]))
-        made["maxshape"] = (None, *shape[1:])
-        made["chunks"] = (max(1, CHUNK_BYTES // max(row_bytes, 1)), *shape[1:])
+        options["maxshape"] = (None, *shape[1:])
+        options["chunks"] = (max(1, CHUNK_BYTES // max(row_bytes, 1)), *shape[1:])
     elif content is not None:
-        made["data"] = np.asarray(content, dataset.dtype)
-    created = file.create_dataset(dataset.path, **made)
+        options["data"] = np.asarray(content, dataset.dtype)
+    created = file.create_dataset(dataset.path, **options)
     created.attrs["description"] = dataset.meaning
     for field in dataset.fields:
         prefix = f"{field.name}." if field.name else ""

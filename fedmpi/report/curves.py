@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmpi.report.statistics import Band, Estimate, Floats, bands
+from fedmpi.report.statistics import UNBOUNDED, Band, Estimate, Floats, bands
 from fedmpi.report.study import Group, Run
 
 LARGEST = 1e100
 """A loss beyond this has left the picture, like one that is infinite: means and spreads of such numbers overflow."""
+SHARE = (0.0, 1.0)
+"""The range of an accuracy."""
 GRID = 201
 """Points of a mean curve over bytes or seconds, where the seeds' evaluations do not fall together."""
 
@@ -66,7 +68,10 @@ def mean_curve(group: Group, axis: Axis, quantity: str = "loss") -> Band | None:
         grid = curves[0][0]
     else:
         grid = np.linspace(max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves), GRID)
-    return bands(grid, np.array([np.interp(grid, x, y) for x, y in curves])) if len(grid) else None
+    if not len(grid):
+        return None
+    bounds = SHARE if quantity == "accuracy" else UNBOUNDED
+    return bands(grid, np.array([np.interp(grid, x, y) for x, y in curves]), bounds)
 
 
 def difference(reference: Group, group: Group) -> Band | None:
@@ -97,4 +102,5 @@ def last(band: Band | None) -> Estimate | None:
     """The end of a curve."""
     if band is None:
         return None
-    return Estimate(float(band.mean[-1]), None if band.half is None else float(band.half[-1]), band.k)
+    half = None if band.half is None else float(band.half[-1])
+    return Estimate(float(band.mean[-1]), half, band.k, band.bounds)

@@ -13,9 +13,9 @@ import numpy as np
 from fedmpi.errors import RecordError
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED
+from fedmpi.report.format import byte_size, display_width, printable, seconds
 from fedmpi.report.statistics import Floats
 from fedmpi.report.study import PHASES
-from fedmpi.report.tables import byte_size, columns, printable, seconds
 
 BARS = "▁▂▃▄▅▆▇█"
 RECENT = 20
@@ -158,8 +158,10 @@ def phase_lines(now: Snapshot, width: int) -> list[str]:
 
 
 def remarks(now: Snapshot) -> list[str]:
-    if now.status in (FAILED, STOPPED):
+    if now.status == FAILED:
         return [f"failed: {now.message}"]
+    if now.status == STOPPED:
+        return [now.message or "stopped by a signal"]
     if now.stalled:
         return [f"nothing written for {span(now.silence)}: the run may have been killed"]
     return []
@@ -192,6 +194,6 @@ def span(value: float) -> str:
 
 def cut(line: str, width: int) -> str:
     """The line, shortened to so many columns of a terminal."""
-    while columns(line) > width:
+    while display_width(line) > width:
         line = line[:-1]
     return line

@@ -10,12 +10,12 @@ import numpy as np
 from fedmpi.record.schema import DONE
 from fedmpi.report.curves import AXES, BYTES, ROUNDS, SECONDS, difference, last, mean_curve
 from fedmpi.report.draws import Draws
-from fedmpi.report.forms import Cell, Column, Table
 from fedmpi.report.statistics import Estimate, Floats, estimate, wilson
 from fedmpi.report.study import PHASES, Group, Run, Study
+from fedmpi.report.tables import Cell, Column, Table
 from fedmpi.report.target import reach
 
-SCHEME = Column("scheme", "scheme")
+SCHEME = Column("scheme", "scheme", words=True)
 RANK_TIMES = ("compute", "send", "idle")
 
 
@@ -124,7 +124,7 @@ def participation(drawn: Sequence[Draws]) -> Table:
     columns = (
         SCHEME,
         Column("client", "client"),
-        Column("name", "name"),
+        Column("name", "name", words=True),
         Column("n_samples", "n_i"),
         Column("p", "p_i"),
         Column("share", "share of rounds"),
@@ -151,8 +151,8 @@ def ranks(study: Study) -> Table:
     columns = (
         SCHEME,
         Column("rank", "rank"),
-        Column("host", "host"),
-        Column("device", "device"),
+        Column("host", "host", words=True),
+        Column("device", "device", words=True),
         Column("clients", "clients"),
         *[Column(name, f"{name}/round", "s", interval=True) for name in RANK_TIMES],
     )
@@ -169,7 +169,8 @@ def ranks(study: Study) -> Table:
 
 def records(study: Study) -> Table:
     """Every record, how far it got, and whether it counts."""
-    columns = tuple(Column(key, key) for key in ("record", "scheme", "seed", "status", "rounds", "evaluations", "note"))
+    names = ("record", "scheme", "seed", "status", "rounds", "evaluations", "note")
+    columns = tuple(Column(key, key, words=key in ("record", "scheme", "status", "note")) for key in names)
     rows = []
     for group in study.groups:
         for run in (*group.runs, *group.left_out):

@@ -14,21 +14,28 @@ CONFIDENCE = 0.95
 Floats = NDArray[np.float64]
 
 
+UNBOUNDED = (-math.inf, math.inf)
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over k seeds and the half-width of its 95 % confidence interval; None where one seed cannot tell."""
+    """A mean over k seeds and the half-width of its 95 % confidence interval; None where one seed cannot tell.
+
+    bounds: the range of the quantity, to which the interval is clipped; (0, 1) for an accuracy.
+    """
 
     mean: float
     half: float | None = None
     k: int = 1
+    bounds: tuple[float, float] = UNBOUNDED
 
     @property
     def low(self) -> float:
-        return self.mean - (self.half or 0.0)
+        return max(self.mean - (self.half or 0.0), self.bounds[0])
 
     @property
     def high(self) -> float:
-        return self.mean + (self.half or 0.0)
+        return min(self.mean + (self.half or 0.0), self.bounds[1])
 
     @property
     def excludes_zero(self) -> bool:
@@ -38,12 +45,23 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A mean curve over k seeds. x, mean: (points,); half: (points,), or None with one seed."""
+    """A mean curve over k seeds. x, mean: (points,); half: (points,), or None with one seed. bounds: as of Estimate."""
 
     x: Floats
     mean: Floats
     half: Floats | None
     k: int
+    bounds: tuple[float, float] = UNBOUNDED
+
+    @property
+    def low(self) -> Floats:
+        """The lower edge of the band, (points,)."""
+        return self.mean if self.half is None else np.maximum(self.mean - self.half, self.bounds[0])
+
+    @property
+    def high(self) -> Floats:
+        """The upper edge of the band, (points,)."""
+        return self.mean if self.half is None else np.minimum(self.mean + self.half, self.bounds[1])
 
 
 @cache
@@ -73,13 +91,12 @@ def estimate(values: ArrayLike) -> Estimate:
     return Estimate(float(band.mean[0]), None if band.half is None else float(band.half[0]), band.k)
 
 
-def bands(x: Floats, values: Floats) -> Band:
+def bands(x: Floats, values: Floats, bounds: tuple[float, float] = UNBOUNDED) -> Band:
     """The mean over seeds at each x, ± t_{k−1} s/√k. values: (k, points), one row per seed."""
     k = len(values)
     mean = values.mean(axis=0)
-    if k < 2:
-        return Band(x, mean, None, k)
-    return Band(x, mean, t_quantile(k - 1) * values.std(axis=0, ddof=1) / math.sqrt(k), k)
+    half = None if k < 2 else t_quantile(k - 1) * values.std(axis=0, ddof=1) / math.sqrt(k)
+    return Band(x, mean, half, k, bounds)
 
 
 def wilson(counts: Floats, trials: int) -> tuple[Floats, Floats]:

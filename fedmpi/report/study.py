@@ -14,7 +14,7 @@ from fedmpi.config import Config, declared_keys
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE, TABLES
-from fedmpi.report.tables import printable
+from fedmpi.report.format import printable
 from fedmpi.sampling import SCHEMES
 
 PHASES = tuple(

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmpi.record import Record
+from fedmpi.record.schema import STOPPED
+from fedmpi.report.format import byte_size, printable, seconds
 from fedmpi.report.study import PHASES
-from fedmpi.report.tables import byte_size, printable, seconds, table
+from fedmpi.report.tables import text_table
 
 
 def comparison(records: Sequence[Record]) -> str:
     """One row per record: rounds, mean N, bytes per round both ways, mean seconds per phase and round, last loss."""
     header = ["scheme", "rounds", "mean N", "down/round", "up/round", *PHASES, "loss", "status"]
-    return table(header, [summary_row(record) for record in records])
+    return text_table(header, [summary_row(record) for record in records])
 
 
 def summary_row(record: Record) -> list[str]:
@@ -71,6 +73,8 @@ def about(record: Record) -> str:
         lines.append(f"{direction:<9} {byte_size(logical)} logical, {byte_size(wire)} on the wire")
     if imbalance := balance(record):
         lines.append(f"balance   {imbalance}")
-    if record.message:
+    if record.message and record.status == STOPPED:
+        lines.append(f"stopped   {record.message.removeprefix('stopped ')}")
+    elif record.message:
         lines.append(f"failure   {record.message}")
     return "\n".join(map(printable, lines))

@@ -1,78 +1,144 @@
-"""Numbers and tables as people read them."""
+"""Tables: the one renderer of text tables, and a table of results that is written as text, CSV and LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fedmpi.report.format import display_width, plus_minus, printable
+from fedmpi.report.statistics import Estimate
+
+Cell = str | int | float | Estimate | None
+
+LATEX = {
+    **{c: f"\\{c}" for c in "{}$&#_%"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "≤": r"$\leq$",
+    "µ": r"$\mu$",
+    "Σ": r"$\Sigma$",
+    "ω": r"$\omega$",
+    "θ": r"$\theta$",
+    "–": "--",
+}
 
 
-def byte_size(count: float) -> str:
-    """12.3 MB: three digits and a decimal unit."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(count) < 999.5 or unit == "TB":
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    raise AssertionError
+def text_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,), markdown: bool = False
+) -> str:
+    """Aligned columns under a header and a rule, for a terminal or as Markdown.
 
-
-def seconds(value: float) -> str:
-    """1.25 s, 3.1 ms, 42 µs."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if abs(value) * factor >= 1 or unit == "µs":
-            return f"{value * factor:.3g} {unit}"
-    raise AssertionError
-
-
-def scale(value: float, unit: str) -> tuple[float, str]:
-    """(factor, unit) that show a number of bytes or seconds with few digits before the point: 1234 B is 1.234 kB."""
-    steps = {
-        "B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")),
-        "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),
-    }
-    fitting = [step for step in steps[unit] if abs(value) >= step[0] * 0.9995] if unit in steps else [(1.0, unit)]
-    factor, name = fitting[-1] if fitting else steps[unit][0]
-    return 1 / factor, name
-
-
-def plus_minus(mean: float, half: float | None = None, unit: str = "") -> str:
-    """12.3 ± 0.4 kB: the half-width to two digits and the mean as far; four digits where there is no half-width."""
-    if not math.isfinite(mean):
-        return "–"
-    if mean == 0 and not half:
-        return "0"
-    factor, unit = scale(mean, unit)
-    mean *= factor
-    after = f" {unit}" if unit else ""
-    if not half or not math.isfinite(half):
-        return f"{mean:.4g}".replace("-", "−") + after
-    half *= factor
-    places = max(0, 1 - math.floor(math.log10(half)))
-    return f"{mean:.{places}f} ± {half:.{places}f}".replace("-", "−") + after
-
-
-def printable(text: str) -> str:
-    """The text without control characters, which a record from elsewhere could send to the terminal."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns: the first to the left, the others to the right."""
+    left: the columns that are aligned to the left; the others, which hold numbers, are aligned to the right.
+    """
     lines = [list(header), *[list(row) for row in rows]]
-    widths = [max(columns(line[k]) for line in lines) for k in range(len(header))]
-    rule = "  ".join("─" * width for width in widths)
-    text = [
-        "  ".join(pad(cell, width, k == 0) for k, (cell, width) in enumerate(zip(line, widths, strict=True)))
-        for line in lines
-    ]
-    return "\n".join([text[0], rule, *text[1:]])
+    widths = [max(display_width(line[k]) for line in lines) for k in range(len(header))]
+    cells = [[pad(cell, widths[k], k in left) for k, cell in enumerate(line)] for line in lines]
+    if markdown:
+        rule = "|".join(":" + "-" * (w + 1) if k in left else "-" * (w + 1) + ":" for k, w in enumerate(widths))
+        head, *body = [f"| {' | '.join(line)} |" for line in cells]
+        return "\n".join([head, f"|{rule}|", *body])
+    head, *body = ["  ".join(line).rstrip() for line in cells]
+    return "\n".join([head, "  ".join("─" * width for width in widths), *body])
 
 
 def pad(cell: str, width: int, left: bool) -> str:
-    space = " " * (width - columns(cell))
+    space = " " * (width - display_width(cell))
     return cell + space if left else space + cell
 
 
-def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    key: its name in the CSV. unit: B and s are scaled in text and LaTeX, never in the CSV. interval: its cells are
+    estimates with an interval. words: its cells are names or sentences, which are aligned to the left and may wrap.
+    """
+
+    key: str
+    title: str
+    unit: str = ""
+    interval: bool = False
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns. caption: one sentence. name: the name of its files."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def titles(self) -> list[str]:
+        return [column.title for column in self.columns]
+
+    def text(self) -> str:
+        """Aligned columns, for the terminal."""
+        left = [k for k, column in enumerate(self.columns) if column.words]
+        return text_table(self.titles, self.shown(), left)
+
+    def csv(self) -> str:
+        """One line per row, numbers in full and in base units; KEY_low and KEY_high hold the 95 % interval."""
+        out = io.StringIO()
+        write = csv.writer(out, lineterminator="\n").writerow
+        write([name for column in self.columns for name in csv_names(column)])
+        for row in self.rows:
+            write([value for cell, column in zip(row, self.columns, strict=True) for value in csv_values(cell, column)])
+        return out.getvalue()
+
+    def latex(self) -> str:
+        """A tabular; the document needs \\usepackage{booktabs}."""
+        lines = [
+            "% needs \\usepackage{booktabs}",
+            f"% {latex_escape(self.caption)}",
+            f"\\begin{{tabular}}{{{''.join('l' if column.words else 'r' for column in self.columns)}}}",
+            "\\toprule",
+            " & ".join(latex_escape(title) for title in self.titles) + " \\\\",
+            "\\midrule",
+            *[" & ".join(latex_escape(cell) for cell in row) + " \\\\" for row in self.shown()],
+            "\\bottomrule",
+            "\\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def shown(self) -> list[list[str]]:
+        """Every cell as text."""
+        return [[show(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
+
+
+def show(cell: Cell, column: Column) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, Estimate):
+        return plus_minus(cell.mean, cell.half, column.unit)
+    if isinstance(cell, float):
+        return plus_minus(cell, None, column.unit)
+    return printable(str(cell))
+
+
+def csv_names(column: Column) -> list[str]:
+    key = f"{column.key}_{ {'B': 'bytes', 's': 'seconds'}[column.unit] }" if column.unit else column.key
+    return [key, f"{key}_low", f"{key}_high"] if column.interval else [key]
+
+
+def csv_values(cell: Cell, column: Column) -> Sequence[str]:
+    if isinstance(cell, Estimate):
+        known = cell.half is not None
+        values = [repr(cell.mean), repr(cell.low) if known else "", repr(cell.high) if known else ""]
+    elif cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
+        values = ["", "", ""]
+    else:
+        values = [repr(cell) if isinstance(cell, float) else printable(str(cell)), "", ""]
+    return values if column.interval else values[:1]
+
+
+def latex_escape(text: str) -> str:
+    return "".join(LATEX.get(c, c) for c in text)

@@ -11,9 +11,9 @@ import numpy as np
 from fedmpi.config.toml import toml_value
 from fedmpi.record.schema import TABLES
 from fedmpi.report.curves import difference, last
+from fedmpi.report.format import byte_size, plus_minus, printable, seconds
 from fedmpi.report.results import note
 from fedmpi.report.study import PHASES, Run, Study, flat
-from fedmpi.report.tables import byte_size, plus_minus, printable, seconds
 
 CONFIG_FILE = "config.toml"
 

@@ -11,9 +11,9 @@ from fedmpi.errors import ConfigError, RecordError
 from fedmpi.report import results
 from fedmpi.report.draws import draws
 from fedmpi.report.figures import draw_all
-from fedmpi.report.forms import Table
 from fedmpi.report.page import Material, page
 from fedmpi.report.study import read_study
+from fedmpi.report.tables import Table
 from fedmpi.report.target import default_target
 from fedmpi.report.text import CONFIG_FILE, warnings
 

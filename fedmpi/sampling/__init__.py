@@ -1,4 +1,7 @@
-"""Client sampling: importances p and a cohort size m turned into (S_t, ω), and the law of ω.  [FVKL]
+"""Client sampling: schemes that turn importances p and a cohort size m into (S_t, ω), and the law of ω.  [FVKL]
+
+A new scheme is one class here (see `scheme.Scheme`) and its name in `registry`. Users bring their own without touching
+this folder: sampling.scheme = "package.module:Class" (see `own.OwnScheme`).
 
 >>> from numpy.random import default_rng
 >>> scheme = make_scheme("md", p=[0.5, 0.25, 0.25], m=2)

@@ -1,4 +1,4 @@
-"""Baselines whose weights do not average to p: they minimise another loss than Σ p_i L_i."""
+"""Biased baselines: E[ω_i] ≠ p_i, so they minimise another loss than Σ p_i L_i."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FedAvg(Scheme):
     largest_m_is_n = True
 
     def draw(self, rng: Generator) -> Cohort:
-        """The clients `uniform` draws from the same rng; all weights are 0 if none of them has importance."""
+        """The clients `uniform` draws from the same rng; all weights are 0 if all of them have p_i = 0."""
         clients = distinct(rng, self.n, self.m)
         drawn = self.p[clients]
         total = drawn.sum()

@@ -10,10 +10,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fedmpi.errors import ConfigError
+from fedmpi.sampling.cluster_table import ClusterTable, Whole, narrowed, whole_shares
 from fedmpi.sampling.law import Floats, Law
 from fedmpi.sampling.md import counted
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.table import ClusterTable, Whole, narrowed, whole_shares
 
 VAR_N_LIMIT = 2048
 """Var N of clustered is exact up to this many clients; the cost is its square."""
@@ -32,7 +32,7 @@ class ClusteredLaw(Law):
 
     @cached_property
     def gamma(self) -> float:
-        """1/m, the γ of MD, which stands in clustered's bound as α_MD = 1/m does.  [FVKL, Appendix B.6]"""
+        """1/m: the bound of clustered uses γ and α of MD, both 1/m.  [FVKL, Appendix B.6]"""
         return 1 / self.table.m
 
     def cov(self, i: ArrayLike, j: ArrayLike) -> Floats:
@@ -130,8 +130,8 @@ class Clustered(Scheme):
 
     ω_i = (1/m) Σ_{k≤m} 𝟙(l_k = i), l_k drawn from r_k   [FVKL, Appendix A; the text's sum runs to K]
 
-    A client with m p_i > 1 fills whole clusters, so m may exceed n. Whole numbers throughout: from the sizes
-    n_i if given, else from p within one ulp.
+    A client with m p_i > 1 fills whole clusters, so m may exceed n. All arithmetic is in whole numbers: the sizes n_i
+    if given, else p within one ulp.
     """
 
     name = "clustered"
@@ -162,7 +162,7 @@ class Clustered(Scheme):
 
 
 def shares_of(scheme: Scheme) -> tuple[Whole, int]:
-    """(n_i, M) if the scheme was given sizes, else p as whole shares; p and the sizes must say the same."""
+    """(n_i, M) if the scheme has sizes, which must agree with p; else p as whole shares."""
     if scheme.sizes is None:
         return whole_shares(scheme.p, scheme.m)
     M = int(scheme.sizes.sum())

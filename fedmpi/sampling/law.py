@@ -1,4 +1,4 @@
-"""What is known about ω before a draw: its mean, variance, covariance, and the number of clients it takes."""
+"""The law of the weights ω: mean, variance, covariance, and the number of clients drawn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Law:
 
     @cached_property
     def var_N(self) -> float | None:
-        """Var N, or None where the scheme cannot give it at a reasonable cost."""
+        """Var N, or None where it costs too much to compute."""
         return self.variance_of_N()
 
     @cached_property

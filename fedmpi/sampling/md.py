@@ -6,9 +6,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from fedmpi.sampling.block_search import BlockSearch
 from fedmpi.sampling.law import Floats, Ints, Law
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.search import BlockSearch
 
 DISTINCT_P_LIMIT = 4096
 """Var N of md is exact up to this many distinct values of p; the cost is its square."""
@@ -43,7 +43,7 @@ class MD(Scheme):
     def draw(self, rng: Generator) -> Cohort:
         """u = rng.random(m); each u draws the first i with u < p_0 + … + p_i. O(m log n), no array of size n.
 
-        Sorted u walk through the table once, which is faster where it does not fit a cache.
+        u is sorted so that the search reads the table in order, which is faster where it does not fit in the cache.
         """
         u = np.sort(rng.random(self.m))
         return counted(self._cumulative.first_above(u), self.m)

@@ -1,4 +1,4 @@
-"""Optimal sampling: all clients train and report a norm, then the server draws who uploads.
+"""Optimal sampling: all clients train and report a norm, then the server draws the clients that upload.
 
 Chen, Horváth, Richtárik: Optimal Client Sampling for Federated Learning.
 """
@@ -19,10 +19,9 @@ class Optimal(Scheme):
 
     q minimises Σ_i ((1 − q_i)/q_i) u_i², the noise of the round; u_i = ‖p_i Δ_i‖ is what client i reports.
 
-    The rule for zeros: u_i = 0 gives q_i = 0. Such a client would upload nothing but zeros, so Σ ω_i Δ_i is
+    Zero norms: u_i = 0 gives q_i = 0. Such a client would upload nothing but zeros, so Σ ω_i Δ_i is
     still unbiased and no upload is spent on it, though E[ω_i] is 0, not p_i. If at most m norms are not zero,
-    those clients get q_i = 1; if all are zero, nobody is drawn and θ stays where it is, as it would with
-    everyone.
+    those clients get q_i = 1. If all are zero, nobody is drawn and θ does not change, as with full participation.
     """
 
     name = "optimal"
@@ -52,7 +51,7 @@ class Optimal(Scheme):
         return independent(np.where(reached, self.p, 0.0), q, weight)
 
     def inclusion(self) -> Floats:
-        """Ones: every client trains in every round, whoever uploads."""
+        """Ones: every client trains in every round, also if it does not upload."""
         return np.ones(self.n)
 
 
@@ -126,7 +125,7 @@ def approximate_q(u: Floats, m: int, iterations: int) -> Floats:
         below = q < 1
         room = m - u.size + np.count_nonzero(below)
         mass = q[below].sum()
-        # Without mass below 1, only clients with zero norm are left to share the room, and they get none.
+        # Without mass below 1, only clients with zero norm could share the room, and these get none.
         if mass == 0 or room <= mass:
             break
         q[below] = np.minimum(room / mass * q[below], 1.0)

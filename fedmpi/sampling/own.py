@@ -1,11 +1,8 @@
-"""A scheme of the user's own, "package.module:Class" in the config: imported, and every cohort checked."""
+"""A sampling scheme that the user brings: its class behind our methods, with every cohort checked."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,21 +15,23 @@ from fedmpi.sampling.scheme import Cohort, Scheme
 
 
 class OwnScheme(Scheme):
-    """The user's scheme behind the same methods as ours.
+    """Wraps an object of the user's class, so that it has every method and attribute of Scheme.
 
-    Their class needs `__init__(self, p, m, **options)` and `draw(rng)`, which returns a Cohort or any pair
+    The class needs `__init__(self, p, m, **options)` and `draw(rng)`, which returns a Cohort or any pair
     (clients, omega). Everything else is optional: `law`, `inclusion`, `biased`, `summary`, `probe`,
-    `observes`, and the methods that go with these, as Scheme describes them. The directory fedmpi was started
-    in is importable.
+    `observes`, and the methods that go with these, as Scheme describes them.
+
+    spec: the "package.module:Class" of sampling.scheme. cls: the class it names.
     """
 
     name = "own"
     summary = "a class of your own"
 
-    def __init__(self, spec: str, p: ArrayLike, m: int, options: dict[str, Any]) -> None:
+    def __init__(self, spec: str, cls: type[Any], p: ArrayLike, m: int, options: dict[str, Any]) -> None:
         super().__init__(p, m)
-        cls = import_class(spec)
         self.name = spec  # type: ignore[misc]  # the registry's names are per class, this one is per config
+        if not isinstance(cls, type) or not callable(getattr(cls, "draw", None)):
+            raise ConfigError(f"sampling.scheme = {spec!r}: must name a class with a draw method")
         _check_options(spec, cls, options)
         self._own = cls(self.p, self.m, **options)
         self.summary = str(getattr(cls, "summary", OwnScheme.summary))  # type: ignore[misc]
@@ -45,11 +44,11 @@ class OwnScheme(Scheme):
         self.scalars_per_client = int(getattr(self._own, "scalars_per_client", self.probe is not None))
 
     def draw(self, rng: Generator, **seen: Any) -> Cohort:
-        """The cohort their `draw` returns, sorted; one that is wrong is refused with a sentence."""
+        """The cohort that the user's `draw` returns, sorted; an invalid one raises a ConfigError."""
         return checked(self.name, self._own.draw(rng, **seen), self.n)
 
     def inclusion(self) -> Floats:
-        """Theirs, else their law's, else m p_i cut at 1: placement needs an estimate, not the truth."""
+        """P(i ∈ S_t) from the user's `inclusion`, else from their law, else estimated as min(m p_i, 1)."""
         if hasattr(self._own, "inclusion"):
             return np.asarray(self._own.inclusion(), dtype=np.float64)
         if hasattr(self._own, "law") and self.probe is None:
@@ -57,48 +56,28 @@ class OwnScheme(Scheme):
         return np.minimum(self.m * self.p, 1.0)
 
     def candidates(self, rng: Generator) -> Ints:
-        """Theirs, else all n."""
+        """The clients that the user's `candidates` returns, else all n."""
         if not hasattr(self._own, "candidates"):
             return super().candidates(rng)
         return np.asarray(self._own.candidates(rng), dtype=np.int64)
 
     def begin_round(self, t: int) -> None:
-        """Passed on if they have it."""
+        """Calls the user's method if there is one."""
         if hasattr(self._own, "begin_round"):
             self._own.begin_round(t)
 
     def observe(self, clients: Ints, deltas: NDArray[np.float32]) -> None:
-        """Passed on; a class that sets `observes` must have it."""
+        """Calls the user's method; a class that sets `observes` must have it."""
         self._own.observe(clients, deltas)
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Theirs, else empty."""
+        """What the user's `state` returns, else empty."""
         return dict(self._own.state()) if hasattr(self._own, "state") else {}
 
     def restore(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Passed on if they have it."""
+        """Calls the user's method if there is one."""
         if hasattr(self._own, "restore"):
             self._own.restore(state)
-
-
-def import_class(spec: str) -> type[Any]:
-    """The class named "package.module:Class"; the current directory goes on the path, as `python -m` does."""
-    module_name, _, class_name = spec.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"sampling.scheme = {spec!r}: no module {error.name!r}; start fedmpi in the directory that holds "
-            "it, or put that directory on PYTHONPATH"
-        ) from error
-    except (ImportError, SyntaxError, ValueError) as error:
-        raise ConfigError(f"sampling.scheme = {spec!r}: cannot be imported ({error})") from error
-    cls = getattr(module, class_name, None)
-    if not isinstance(cls, type) or not callable(getattr(cls, "draw", None)):
-        raise ConfigError(f"sampling.scheme = {spec!r}: {module_name} has no class {class_name!r} with a draw method")
-    return cls
 
 
 def _check_options(spec: str, cls: type[Any], options: dict[str, Any]) -> None:
@@ -115,7 +94,7 @@ def _check_options(spec: str, cls: type[Any], options: dict[str, Any]) -> None:
 
 
 def checked(spec: str, drawn: Any, n: int) -> Cohort:
-    """`drawn` as a Cohort sorted by client, or a ConfigError that says what is wrong with it."""
+    """`drawn` as a Cohort sorted by client, or a ConfigError that says what is wrong."""
 
     def refuse(problem: str) -> ConfigError:
         return ConfigError(f"sampling.scheme = {spec!r}: draw {problem}")

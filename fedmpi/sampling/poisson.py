@@ -41,7 +41,7 @@ class Poisson(Scheme):
         """
         last = math.ceil(math.log2(self.n)) + 1
         bucket = np.empty(self.n, dtype=np.int8)
-        # In slices, so that n = 10⁸ does not need three more arrays of that size.
+        # In slices, because n = 10⁸ would otherwise need three more arrays of that size.
         for start in range(0, self.n, 1 << 20):
             part = slice(start, start + (1 << 20))
             probability = self.p[part] * self.m
@@ -58,9 +58,9 @@ class Poisson(Scheme):
         """Proposals from each bucket at its ceiling 2^−b, thinned to m p_i: O(m + log n), no array of size n.
 
         Uses counts = rng.binomial(bucket sizes, ceilings), then per bucket with a count `distinct(rng, size,
-        count)`, then one rng.random over all proposals: a proposal stays if random · 2^−b < m p_i. Drawing
-        how many and then which has the law of geometric skips through the bucket. At least half of the
-        proposals stay, except in the last bucket.
+        count)`, then one rng.random over all proposals: a proposal is kept if random · 2^−b < m p_i. Drawing
+        first the number and then the clients has the same law as geometric skips through the bucket. At least half
+        of the proposals are kept, except in the last bucket.
         """
         counts = rng.binomial(self._size, self._ceiling)
         rows = np.flatnonzero(counts)
@@ -69,8 +69,8 @@ class Poisson(Scheme):
         places = [self._start[b] + distinct(rng, int(self._size[b]), int(counts[b])) for b in rows]
         proposed = self._order[np.concatenate(places)]
         ceiling = np.repeat(self._ceiling[rows], counts[rows])
-        stays = rng.random(proposed.size) * ceiling < self.p[proposed] * self.m
-        clients = np.sort(proposed[stays])
+        kept = rng.random(proposed.size) * ceiling < self.p[proposed] * self.m
+        clients = np.sort(proposed[kept])
         return Cohort(clients, np.full(clients.size, 1 / self.m))
 
     def law(self) -> Law:

@@ -1,4 +1,4 @@
-"""What a sampling scheme is: the cohort it draws, the methods a federation calls, the checks on p and m."""
+"""What a sampling scheme is: the cohort it draws, the methods that a federation calls, the checks of p and m."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedmpi.sampling.law import Floats, Ints, Law
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """The clients of one round, S_t, and their weights ω(S_t). Either may be empty: that is still a round.
+    """The clients of one round, S_t, and their weights ω(S_t). Both may be empty: that is still a round.
 
     clients: (N,) int64, sorted and distinct. omega: (N,) float64, never renormalised.
     """
@@ -29,14 +29,17 @@ class Cohort:
 
 
 class Scheme:
-    """A rule that turns importances p and a cohort size m into (S_t, ω); parent of all in the registry.
+    """Turns importances p and a cohort size m into (S_t, ω); the base class of all schemes in the registry.
 
     A subclass has `draw(rng) -> Cohort` and, if it is unbiased, `law() -> Law`; a biased one has no `law`.
-    Two kinds look before they draw:
-    probe = "norm" has `draw(rng, norms=u)` and `law(norms=u)`, u_i = ‖p_i Δ_i‖ of all n clients;
-    probe = "loss" has `draw(rng, candidates=c, losses=l)`, l the local losses at θᵗ of the clients in c.
 
-    draws_change_state: `state` may be another one after a draw, so that a draw to be done over needs it back.
+    probe: what the clients report before the draw, if anything.
+        "norm": `draw(rng, norms=u)` and `law(norms=u)`, u_i = ‖p_i Δ_i‖ of all n clients.
+        "loss": `draw(rng, candidates=c, losses=l)`, l the local losses at θᵗ of the clients in c.
+    observes: `begin_round` is called before each draw, and `observe` with the updates after each round.
+    draws_change_state: a draw changes `state`, so it must be restored before a round is repeated.
+    scalars_per_client: float64 numbers that each probed client uploads, for the ledger of logical bytes.
+    options: the keys of [sampling] that the constructor takes by name.
 
     p: (n,) float64, kept by reference, not copied. sizes: (n,) int64 with p_i = n_i / M exactly, or None.
     """
@@ -61,31 +64,31 @@ class Scheme:
         self.sizes = None if sizes is None else check_sizes(sizes, self.n)
 
     def inclusion(self) -> Floats:
-        """P(i ∈ S_t), shape (n,): what placement needs. An estimate where there is no law."""
+        """P(i ∈ S_t), shape (n,), for placement; exact where there is a law, else an estimate."""
         return self.law().inclusion
 
     def candidates(self, rng: Generator) -> Ints:
-        """The clients probed this round, sorted: all n, unless a scheme says less. Only with a probe."""
+        """The clients to probe this round, sorted: all n by default. Called only if the scheme has a probe."""
         return np.arange(self.n, dtype=np.int64)
 
     def begin_round(self, t: int) -> None:
-        """Called before round t's draw, if `observes`."""
+        """Called before the draw of round t, if `observes`."""
 
     def observe(self, clients: Ints, deltas: NDArray[np.float32]) -> None:
         """Called after a round with the drawn clients (N,) and their updates (N, d), if `observes`."""
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """What a checkpoint must keep; empty for a scheme that remembers nothing between rounds."""
+        """The state between rounds, for checkpoints; empty for a scheme that has none."""
         return {}
 
     def restore(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Takes back what `state` returned."""
+        """Restore what `state` returned."""
 
 
 def check_importances(p: ArrayLike) -> Floats:
-    """p as (n,) float64, once it is known to be 1-D, finite, non-negative and to sum to 1 within 1e-9.
+    """p as (n,) float64, after checking that it is 1-D, finite, non-negative and sums to 1 within 1e-9.
 
-    Makes no array of size n unless p is not float64 yet. A client may have p_i = 0.
+    Allocates an array of size n only if p is not float64 yet. A client may have p_i = 0.
     """
     p = np.asarray(p, dtype=np.float64)
     if p.ndim != 1 or p.size == 0:
@@ -101,7 +104,7 @@ def check_importances(p: ArrayLike) -> Floats:
 
 
 def check_sizes(sizes: ArrayLike, n: int) -> Ints:
-    """The clients' sample counts as (n,) int64, once known to be non-negative integers, one per client."""
+    """The clients' sample counts as (n,) int64, after checking that they are n non-negative integers."""
     given = np.asarray(sizes)
     if given.shape != (n,) or not np.issubdtype(given.dtype, np.integer) or given.min() < 0:
         raise ConfigError(f"sizes: must be {n} non-negative integers, one per client, as p is")
@@ -109,7 +112,7 @@ def check_sizes(sizes: ArrayLike, n: int) -> Ints:
 
 
 def check_m(m: int, largest: int | None, scheme: str) -> int:
-    """m as int, once it is known to be at least 1 and, if `largest` is given, at most that."""
+    """m as int, after checking that it is at least 1 and, if `largest` is given, at most that."""
     if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1:
         raise ConfigError(f"sampling.m = {m!r}: must be an integer of at least 1")
     if largest is not None and m > largest:

@@ -1,4 +1,4 @@
-"""Schemes that treat all clients alike: everybody, m of n, or each with probability m/n."""
+"""Schemes that draw all clients with the same probability: full, uniform and binomial."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fedmpi.sampling.scheme import Cohort, Scheme
 def distinct(rng: Generator, n: int, count: int) -> Ints:
     """`count` of n clients without replacement, sorted, in O(count).
 
-    Uses rng.choice(n, count, replace=False, shuffle=False), then sorts: numpy takes Floyd's algorithm unless
-    count > n/20, so an array of size n is made only where the cohort is of that size too.
+    Uses rng.choice(n, count, replace=False, shuffle=False), then sorts. numpy uses Floyd's algorithm unless
+    count > n/20, so an array of size n is allocated only where the cohort is of similar size.
     """
     return np.sort(rng.choice(n, count, replace=False, shuffle=False))
 

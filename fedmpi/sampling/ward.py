@@ -15,7 +15,7 @@ DISTANCES = ("l1", "l2", "cosine")
 def distances(x: NDArray[np.float32], metric: str) -> Floats:
     """The (k, k) distances between the rows of x, (k, d): L1, L2, or the angle over π ("cosine").
 
-    The angle between a zero row and another is taken as a right one, and that of two zero rows as none.
+    The angle between a zero row and another row counts as 90°, that between two zero rows as 0°.
     """
     x = x.astype(np.float64)
     if metric == "l1":
@@ -50,7 +50,7 @@ def ward_tree(distance: Floats) -> Ints:
         while True:
             top = chain[-1]
             near = int(np.argmin(D[top]))
-            # A tie goes to the one we came from, or equally near neighbours would send the chain in circles.
+            # A tie goes to the previous element of the chain; otherwise equally near neighbours would make it cycle.
             if len(chain) > 1 and D[top, chain[-2]] <= D[top, near]:
                 break
             chain.append(near)
@@ -68,9 +68,9 @@ def ward_tree(distance: Floats) -> Ints:
 
 
 def _named_in_order(merges: list[tuple[float, int, int]], n: int) -> Ints:
-    """The chain's merges sorted by height, slots renamed to nodes: slot b's present node after i merges."""
+    """The chain's merges sorted by height, with slots replaced by the nodes that they hold after i merges."""
     node = np.arange(n)
-    # Merges name slots, and a slot lives on in b: union-find over slots gives the node that holds it now.
+    # A merge names two slots, of which b stands for both afterwards: union-find gives the node of a slot.
     parent = np.arange(n)
 
     def root(slot: int) -> int:

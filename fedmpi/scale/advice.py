@@ -1,4 +1,4 @@
-"""Where it turns: from how many workers on more do not help, which exchange is the faster, and why."""
+"""What the model recommends: how many workers help, which exchange is faster, and what limits a round."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedmpi.scale.machine import Machine
-from fedmpi.scale.model import Job, handling, predict
+from fedmpi.scale.model import JobShape, handling, predict
 
-# A round that is longer by less than this share is as short, for those who pay for workers.
-AS_GOOD = 0.02
-# All numbers of workers up to this are looked at; beyond, in steps of one in a hundred.
+# A round that is longer by less than this fraction counts as equally short, since workers cost money.
+EQUAL = 0.02
+# Every number of workers up to this is tried; beyond it, steps of 1 %.
 EVERY = 1024
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One exchange on one machine: the fewest workers with which a round is as short as it gets, its seconds then, and
-    what keeps it from being shorter."""
+class Saturation:
+    """The fewest workers with which a round is as short as it gets, its seconds there, and what limits it."""
 
     exchange: str
     workers: int
@@ -25,8 +24,22 @@ class Turn:
     limit: str
 
 
+@dataclass(frozen=True)
+class ServerLoad:
+    """The server's work under `per-client`, and how many workers it can serve before updates queue.
+
+    link_serves is the number that its link alone could serve; None if the link is infinitely fast.
+    """
+
+    receive: float  # seconds per update
+    add: float  # seconds per update
+    round: float  # seconds for all updates of a round
+    serves: int
+    link_serves: int | None
+
+
 def counts(most: int) -> Iterator[int]:
-    """1, 2, 3, …, and `most`."""
+    """The numbers of workers to try: 1, 2, 3, …, and `most`."""
     W = 1
     while most > W:
         yield W
@@ -34,15 +47,15 @@ def counts(most: int) -> Iterator[int]:
     yield most
 
 
-def turn(machine: Machine, job: Job) -> Turn:
-    """From how many workers on more do not help: of those up to N (a worker without a client has nothing to do)."""
+def saturation(machine: Machine, job: JobShape) -> Saturation:
+    """The number of workers beyond which more do not help; at most N, since a worker without a client is idle."""
     seconds = {W: predict(machine, replace(job, workers=W)).total for W in counts(job.m)}
     shortest = min(seconds.values())
-    W = next(W for W, each in seconds.items() if each <= (1 + AS_GOOD) * shortest)
-    return Turn(job.exchange, W, seconds[W], limit(machine, replace(job, workers=W)))
+    W = next(W for W, each in seconds.items() if each <= (1 + EQUAL) * shortest)
+    return Saturation(job.exchange, W, seconds[W], limit(machine, replace(job, workers=W)))
 
 
-def limit(machine: Machine, job: Job) -> str:
+def limit(machine: Machine, job: JobShape) -> str:
     """What takes most of a round's time, in words."""
     phases, b, rates = predict(machine, job), job.theta_bytes, machine.at(job.theta_bytes)
     parts = {
@@ -65,27 +78,29 @@ def limit(machine: Machine, job: Job) -> str:
     return max(parts, key=lambda name: parts[name])
 
 
-def arrival_seconds(machine: Machine, job: Job) -> float:
-    """s: what the server needs to take and add one update under `per-client`, on average."""
+def server_load(machine: Machine, job: JobShape) -> ServerLoad:
+    """What the server does with the updates of a round under `per-client`.
+
+    It serves κ/s workers, where s is its time per update: more of them send faster than it receives and adds. Its link
+    alone would serve κ/(b G), if every worker is on another node.
+    """
     phases = predict(machine, replace(job, exchange="per-client", compute=0.0))
-    return (phases.up + phases.aggregate - job.theta_bytes * machine.at(job.theta_bytes).step) / job.m
+    rates = machine.at(job.theta_bytes)
+    each = (phases.up + phases.aggregate - job.theta_bytes * rates.step) / job.m
+    add = job.theta_bytes * rates.add
+    return ServerLoad(
+        receive=each - add,
+        add=add,
+        round=job.m * each,
+        serves=int(job.compute / each) if each > 0 else job.workers,
+        link_serves=int(job.compute / (job.theta_bytes * machine.link)) if machine.link else None,
+    )
 
 
-def link_seconds(machine: Machine, job: Job) -> float:
-    """What the bytes of all updates take on the server's link if every worker is on another node: N b G."""
-    return job.m * job.theta_bytes * machine.link
+def crossover(machine: Machine, job: JobShape) -> int | None:
+    """The number of workers from which on `reduced` is faster, up to job.workers; None if it is not faster there.
 
-
-def keeps_up(machine: Machine, job: Job) -> int:
-    """How many workers the server keeps up with under `per-client`: κ/s. More send faster than it takes updates."""
-    each = arrival_seconds(machine, job)
-    return int(job.compute / each) if each > 0 else job.workers
-
-
-def crossing(machine: Machine, job: Job) -> int | None:
-    """The number of workers from which on `reduced` is the faster, up to the asked one; None if it is not there.
-
-    Where N is no multiple of W the two times may cross more than once; this is the last time they do.
+    Where N is no multiple of W the two times may cross more than once; this is the last crossing.
     """
     found = None
     for W in reversed(list(counts(job.workers))):
@@ -96,25 +111,26 @@ def crossing(machine: Machine, job: Job) -> int | None:
     return found
 
 
-def total(machine: Machine, job: Job, exchange: str) -> float:
+def total(machine: Machine, job: JobShape, exchange: str) -> float:
+    """The seconds of a round of this job with that exchange."""
     return predict(machine, replace(job, exchange=exchange)).total
 
 
-def advice(machine: Machine, job: Job) -> str:
-    """Which exchange to choose for this job, in one sentence."""
-    gathered, reduced = (total(machine, job, exchange) for exchange in ("per-client", "reduced"))
-    if reduced >= gathered:
+def choose_exchange(machine: Machine, job: JobShape) -> str:
+    """Which exchange to choose for this job and why, in one or two sentences."""
+    per_client, reduced = (total(machine, job, exchange) for exchange in ("per-client", "reduced"))
+    if reduced >= per_client:
         return (
             f"Choose per-client: at W = {job.workers} it is as fast as reduced or faster, and every update is measured "
             "on its own."
         )
-    if gathered <= 1.1 * reduced:
+    if per_client <= 1.1 * reduced:
         return (
             f"Choose per-client unless every second counts: at W = {job.workers} reduced is only "
-            f"{1 - reduced / gathered:.0%} faster, and does not show single updates."
+            f"{1 - reduced / per_client:.0%} faster, and does not measure single updates."
         )
     why = limit(machine, replace(job, exchange="per-client"))
     return (
-        f"Choose reduced: at W = {job.workers} a round is {gathered / reduced:.1f} times as fast; under per-client the "
-        f"most time goes to {why}. Keep per-client if single updates are what you measure."
+        f"Choose reduced: at W = {job.workers} a round is {per_client / reduced:.1f} times as fast; under per-client "
+        f"the most time goes to {why}. Keep per-client if single updates are what you measure."
     )

@@ -1,4 +1,4 @@
-"""A machine's parameters from rounds that were measured: the model is linear in them when nobody trains."""
+"""Fitting a machine's parameters to measured rounds: without training, the model is linear in them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi.scale.machine import PER_BYTE, Machine, Rates
-from fedmpi.scale.model import Job, predict
+from fedmpi.scale.model import JobShape, predict
 
-# What only whole rounds show: of rounds with hardly any bytes, and then for each size of θ.
+# Parameters that do not depend on the size of θ; rounds of the smallest θ show them.
 FIXED = ("round", "worker", "reduction", "reduction_worker", "update", "crowding", "own_update")
-# To be wrong by all of what was known of a parameter counts as much as this error of one round. It decides where rounds
-# show only the sum of two parameters, and hardly anything elsewhere.
+# Weight of the prior: an error of 100 % in a parameter counts as much as this relative error of one round. It matters
+# only where the rounds show no more than the sum of two parameters.
 TRUST = 0.02
-# Least squares again and again, each time with less weight on what fits badly: in the end, the least mean error.
+# Repeated least squares with less weight on rounds that fit badly approaches the least mean absolute error.
 REPEATS = 20
 SMALLEST_ERROR = 0.01
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A job of no-op rounds and the median seconds of its rounds."""
+    """A job of no-op rounds and the median of its rounds' seconds."""
 
-    job: Job
+    job: JobShape
     seconds: float
 
 
 def fit(known: Machine, rounds: Sequence[Measured]) -> tuple[Machine, list[str]]:
-    """The machine whose predictions have the least mean relative error over these rounds, and which of its fitted
-    parameters none of them shows: those stay as they are in `known`, as do those that are not fitted.
+    """The machine with the least mean relative error over these rounds, and the names of the parameters that could not
+    be fitted because no round depends on them. These, and those that are never fitted, are as in `known`.
 
-    The rounds of the smallest θ give what does not depend on it, those of each other size the rates at that size.
+    The rounds of the smallest θ give the parameters that do not depend on its size, those of each other size its rates.
     """
     smallest, *sizes = sorted({each.job.theta_bytes for each in rounds})
     machine, shown = fit_fixed(known, [each for each in rounds if each.job.theta_bytes == smallest])
@@ -47,13 +47,13 @@ def fit(known: Machine, rounds: Sequence[Measured]) -> tuple[Machine, list[str]]
 
 
 def fit_fixed(known: Machine, rounds: Sequence[Measured]) -> tuple[Machine, set[str]]:
-    """The machine with what does not depend on θ as these rounds show it, and what that is."""
+    """The machine with the parameters that do not depend on the size of θ, and the names of those that were fitted."""
     found = solve(known.changed, {name: getattr(known, name) for name in FIXED}, rounds)
     return known.changed(found), set(found)
 
 
 def fit_rates(known: Machine, rounds: Sequence[Measured]) -> tuple[Rates, set[str]]:
-    """The rates at the size of θ that these rounds have, and which of them they show."""
+    """The rates at the size of θ of these rounds, and the names of those that were fitted."""
     rates = known.at(rounds[0].job.theta_bytes)
     found = solve(lambda changes: known.changed({"rates": (rates.changed(changes),)}), rates.per_byte(), rounds)
     return rates.changed(found), set(found)
@@ -62,18 +62,18 @@ def fit_rates(known: Machine, rounds: Sequence[Measured]) -> tuple[Rates, set[st
 def solve(
     machine: Callable[[Mapping[str, float]], Machine], known: Mapping[str, float], rounds: Sequence[Measured]
 ) -> dict[str, float]:
-    """Values of the parameters in `known` with which `machine(values)` explains the rounds; without those that no
-    round shows."""
+    """Values of the parameters in `known` for which `machine(values)` predicts the rounds best; without those that no
+    round depends on."""
     nothing = dict.fromkeys(known, 0.0)
 
     def shares(values: Mapping[str, float]) -> NDArray[np.float64]:
-        """Of each round's measured time, what the model explains with these."""
+        """The predicted fraction of each round's measured time."""
         return np.array([predict(machine(values), each.job).total / each.seconds for each in rounds])
 
     rest = shares(nothing)
     columns = {name: shares(nothing | {name: 1.0}) - rest for name in known}
     shown = [name for name in known if columns[name].any()]
-    # Every parameter in its own scale, with one line more for what was known of it.
+    # Each parameter in its own scale, with one more row for its prior.
     scale = np.array([columns[name].max() for name in shown])
     matrix = np.array([columns[name] for name in shown]).T / scale
     prior = np.diag([TRUST / (known[name] or np.inf) for name in shown]) / scale
@@ -93,7 +93,7 @@ def least_error(matrix: NDArray[np.float64], target: NDArray[np.float64]) -> NDA
 
 
 def nonnegative_least_squares(matrix: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Least squares, leaving out the most negative number as long as there is one."""
+    """x ≥ 0 with a small |matrix x − target|²: the most negative entry is set to 0 until none is left."""
     kept = np.arange(matrix.shape[1])
     x = np.zeros(matrix.shape[1])
     while len(kept):

@@ -1,4 +1,4 @@
-"""The theory of the paper as numbers: bounds, the corollary, exact quadratic runs, checks of what was drawn.
+"""The theory of the paper as numbers: bounds, the corollary, exact quadratic runs, advice, checks of drawn cohorts.
 
 The laws themselves (Σ, γ, α, Var Σω, N) are in fedmpi.sampling: every scheme's `law()`.
 """

@@ -22,7 +22,7 @@ from fedmpi.sampling.law import Floats, Law
 
 @dataclass(frozen=True)
 class Problem:
-    """What Theorem 1 needs to know besides the scheme.
+    """The constants of Theorem 1 that do not depend on the scheme.
 
     L: smoothness. sigma2: σ², variance of a stochastic gradient. beta2, kappa2: β² ≥ 1 and κ² of bounded
     dissimilarity. gap: L(θ⁰) − L(θ*). mu: client.mu of FedProx, 0 for SGD. The rest as in the config.
@@ -168,7 +168,7 @@ def bound(problem: Problem, law: Law, m: int) -> Bound:
 def conditions(problem: Problem, law: Law) -> tuple[Condition, ...]:
     """The three conditions on η_l, each as `left` ≤ 1.  [FVKL, "Synthesis of local learning rate conditions"]
 
-    With s = η_l ‖a‖₁, how far K unit gradients carry a client:
+    With s = η_l ‖a‖₁, the distance that K unit gradients move a client:
     drift 2 (2β²+1) L² s²,  descent L η_g (1−α) s,  sampling 2Ω = 12 L η_g β² γ s  (3 in the text, see above).
     """
     L, eta_g, beta2 = problem.L, problem.eta_g, problem.beta2
@@ -199,5 +199,5 @@ def eta_l_for_reach(s: float, problem: Problem) -> float:
 
 
 def _over(x: float, y: float) -> float:
-    """x/y; infinite where the bound has left its range (y ≤ 0)."""
+    """x/y; infinite for y ≤ 0, where the theorem gives no bound."""
     return x / y if y > 0 else math.inf

@@ -1,4 +1,4 @@
-"""Are the cohorts of a run what its scheme's law says they should be?"""
+"""Statistical checks that the cohorts drawn in a run follow the law of its scheme."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import ArrayLike
 from fedmpi.sampling.law import Floats, Law
 
 FALSE_ALARM = 1e-3
-"""About how often, at most, a run whose draws follow the law is called implausible, over all its checks."""
+"""Upper bound, approximately, on the chance that a run that follows the law fails any of its checks."""
 FEWEST_ROUNDS = 30
-"""Means and variances of fewer rounds are reported but not judged: their distribution is not yet normal."""
+"""Means and variances of fewer rounds are reported but not tested: their distribution is not yet normal."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One quantity of the run against the law.
+    """One quantity of the run, compared with the law.
 
-    low, high: a 95 % confidence interval around `observed`. p_value: the chance of a deviation as large under
-    the law, or an upper bound on it; 1 where nothing is judged.
+    low, high: a 95 % confidence interval around `observed`. p_value: the chance, under the law, of a deviation at
+    least as large, or an upper bound on it; 1 where nothing is tested.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Plausibility:
-    """The checks of one run and, for each implausible one, a sentence; no sentence means nothing is amiss."""
+    """The checks of one run, and one sentence for each that failed."""
 
     checks: tuple[Check, ...]
     inclusion_p_values: Floats
@@ -128,7 +128,7 @@ def _variance(name: str, x: Floats, expected: float | None) -> Check:
 
 
 def _constant(name: str, observed: float, expected: float, deviation: float) -> Check:
-    """A quantity the law fixes: any deviation beyond rounding is impossible, at any number of rounds."""
+    """A quantity that is constant under the law: any deviation beyond rounding fails, at any number of rounds."""
     return Check(name, observed, expected, observed, observed, 1.0 if deviation < 1e-9 * max(1.0, expected) else 0.0)
 
 

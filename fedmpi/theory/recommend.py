@@ -1,4 +1,4 @@
-"""All schemes for given p and m side by side, and which one to choose and why."""
+"""A table of all schemes for given p and m, and a recommendation with its reasons."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """The schemes that can be used, and for each of the others the reason why it is not in the table."""
+    """The schemes that can be used, and the reason why each of the others cannot."""
 
     rows: tuple[Row, ...]
     left_out: dict[str, str]
@@ -126,7 +126,7 @@ _CLUSTERED_NEVER_WORSE = (
 
 
 def _remarks(p: Floats, table: Survey, choice: str) -> list[str]:
-    """What else the table shows: a lower Σ elsewhere, where the bound misleads, feasibility, cost."""
+    """Further remarks on the table: a lower Σ of another scheme, misleading bounds, feasibility, cost."""
     remarks = []
     chosen, clustered = table.row(choice), table.row("clustered")
     if chosen and clustered and choice == "uniform":

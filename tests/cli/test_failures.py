@@ -32,9 +32,9 @@ if world.rank == rank:
     if place == "train":
         break_method(client, "local_steps", lambda model, theta, data, settings, key, *rest: key[1] == 3)
     elif place == "evaluate":
-        break_method(client.Host, "evaluate", lambda *given: True)
+        break_method(client.LocalClients, "evaluate", lambda *given: True)
     elif place == "host":
-        break_method(client.Host, "__init__", lambda *rest: True)
+        break_method(client.LocalClients, "__init__", lambda *rest: True)
     elif place == "draw":
         break_method(federation.Federation, "round", lambda self, t: t == 3)
 settings = {"run.T": 1000, "sampling.scheme": "full", "eval.every": 4, "comm.exchange": sys.argv[3]}

@@ -58,6 +58,23 @@ def test_a_scheme_of_ones_own_runs(fedmpi: Callable, tmp_path: Path, name: str) 
         assert record.cohorts["omega"] == pytest.approx(2.5 * p)
 
 
+def test_a_report_compares_an_own_scheme_with_its_law(fedmpi: Callable, tmp_path: Path) -> None:
+    """A law that holds, one that does not (its weights have a bias), and a report made where the class is not found."""
+    (tmp_path / "mine.py").write_text(MINE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    page = Path("report", "index.html")
+    for bias, said in ((0.0, "agree with the law over 60 rounds"), (0.5, "The mean of Σω is")):
+        own = ["-s", "sampling.scheme=mine:HalfWithLaw", "-s", f"sampling.options.bias={bias}", "-s", "run.T=60"]
+        assert fedmpi("run", "quadratic", *own, "-s", "eval.every=0", "-o", "own.h5", "--force").returncode == 0
+        done = fedmpi("report", "own.h5")
+        assert done.returncode == 0, done.stderr
+        assert said in (tmp_path / page).read_text(encoding="utf-8")
+    done = fedmpi("report", "../own.h5", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert "not compared with its theory" in (elsewhere / page).read_text(encoding="utf-8")
+
+
 WRONG = {"Negative": "-0.5", "OutOfRange": "20", "Twice": "twice", "Raises": "oops"}
 # Under mpirun one of each exit code will do, but for `make test-all`.
 UNDER_MPIRUN = [

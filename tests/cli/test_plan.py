@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedmpi.scale import CLUSTER, Job, Machine, predict
+from fedmpi.scale import CLUSTER, JobShape, Machine, predict
 from tests.support.commands import sentences
 
 
@@ -17,8 +17,8 @@ def test_plan_says_what_the_model_says(fedmpi: Callable) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     for exchange, plan in found["exchanges"].items():
-        job = Job(1024, 1024, 400_000_000, exchange, ranks_per_node=4)
-        assert Job(**plan["job"]) == job
+        job = JobShape(1024, 1024, 400_000_000, exchange, ranks_per_node=4)
+        assert JobShape(**plan["job"]) == job
         assert plan["seconds"] == pytest.approx(predict(CLUSTER, job).total)
     assert found["reduced_faster_from"] == 1
     assert found["advice"].startswith("Choose reduced")
@@ -68,7 +68,7 @@ def test_plan_reads_what_doctor_measured(fedmpi: Callable, tmp_path: Path) -> No
     planned = fedmpi("plan", "--workers", "2", "--theta", "1MiB", "-m", "8", "--measured", "found.json", "--json")
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)
-    job = Job(2, 8, 2**20, ranks_per_node=3)
+    job = JobShape(2, 8, 2**20, ranks_per_node=3)
     assert plan["exchanges"]["per-client"]["seconds"] == pytest.approx(predict(machine, job).total)
     many = fedmpi("plan", "--workers", "64", "--theta", "1MiB", "--measured", "found.json").stdout
     assert "the link between nodes is assumed" in many

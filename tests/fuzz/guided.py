@@ -27,7 +27,7 @@ with atheris.instrument_imports(include=["fedmpi", "tomllib", "tarfile", "csv", 
     import fedmpi.data.sources.leaf
     import fedmpi.data.sources.shakespeare
     import fedmpi.network.links
-    from fedmpi.config import Config, Network, parse_override
+    from fedmpi.config import Config, NetworkSettings, parse_override
     from fedmpi.errors import FedmpiError
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
@@ -69,7 +69,7 @@ def tar(content: bytes) -> None:
 def trace(content: bytes) -> None:
     path = FOLDER / "t.csv"
     path.write_bytes(content)
-    fedmpi.network.links.Links(Network(trace=str(path)), 3).of(np.array([0, 1]))
+    fedmpi.network.links.Links(NetworkSettings(trace=str(path)), 3).of(np.array([0, 1]))
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -88,14 +88,14 @@ def attempt(number: int, seed: int, folder: Path) -> None:
 
 def use(path: Path, *commands: Callable[[Path], None], figures: bool = False) -> None:
     """Read all of a record and show it, then do with it what these commands do: all of them, if none is named."""
-    from fedmpi.job.replay import read_score
+    from fedmpi.job.replay import read_rounds
 
     is_record(path)
     with open_record(path) as record:
         for name in READ:
             getattr(record, name)
         if record.rounds_done:
-            read_score(record)
+            read_rounds(record)
         show(record)
     for command in commands or (show_config, watch, report):
         command(path)
@@ -104,7 +104,7 @@ def use(path: Path, *commands: Callable[[Path], None], figures: bool = False) ->
 
 
 def show_config(path: Path) -> None:
-    from fedmpi.cli.run import load
+    from fedmpi.cli.source import load
 
     load(str(path), ("run.T=3",)).to_toml()
 

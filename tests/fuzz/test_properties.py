@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmpi.config import Config, declared_keys, parse_override
+from fedmpi.config import Config, declared_keys, parse_override, presets
 from fedmpi.config.toml import toml_value
 from fedmpi.data.characters import CHARACTERS, VOCABULARY, encode
 from fedmpi.data.sources.archive import read_members
@@ -47,6 +49,59 @@ def test_settings_of_any_type_are_right_or_refused(overrides: dict[str, Any]) ->
         one_sentence(error)
         return
     assert Config.from_toml(config.to_toml()) == config
+
+
+def value_of(dotted: str, declared: Field[Any]) -> st.SearchStrategy[Any]:
+    """Values that the key takes, as a TOML file or a Python program gives them."""
+    limits, kind = declared.metadata, str(declared.type)
+    if limits["choices"]:
+        return st.sampled_from(limits["choices"])
+    low, high = limits["least"], limits["most"]
+    texts = st.from_regex(r"\w[\w.-]{0,9}", fullmatch=True)
+    return {
+        "int": st.integers(int(low or 0), int(high or 2**62)),
+        "float": st.floats(low or 0, high, exclude_min=limits["above"] is not None, allow_infinity=False)
+        | st.integers(1, 1 if high == 1 else 2),
+        "str": texts,
+        "bool": st.booleans(),
+        "dict[str, Any]": st.dictionaries(st.text(), scalars, max_size=3),
+        "Any": st.sampled_from(["ratio", "uniform"]) | st.lists(st.floats(0, 1), min_size=1, max_size=3),
+        "tuple[str, ...]": st.lists(texts, max_size=3),
+        "tuple[float, ...]": st.lists(st.floats(0, 1), max_size=3) | st.tuples(st.floats(0, 1)),
+        "tuple[tuple[int, int], ...]": st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), max_size=3),
+    }[kind]
+
+
+VALUES = {dotted: value_of(dotted, declared) for dotted, declared in declared_keys()}
+VALUES |= {f"sampling.options.{name}": scalars for name in ("a", "b.c", "b.d")}
+changes = st.lists(
+    st.sampled_from(list(VALUES)).flatmap(lambda dotted: st.tuples(st.just(dotted), VALUES[dotted])), max_size=8
+).map(dict)
+
+
+def outcome(make: Callable[[], Config]) -> Config | str:
+    """The config, or the sentence with which it is refused."""
+    try:
+        return make()
+    except ConfigError as error:
+        one_sentence(error)
+        return str(error)
+
+
+@settings(ALWAYS_THE_SAME, max_examples=500)
+@given(st.sampled_from(list(presets())), changes, changes | st.dictionaries(keys, trees, max_size=3))
+def test_a_replaced_config_is_the_one_that_its_toml_with_the_overrides_gives(
+    preset: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    start = outcome(lambda: Config.load(preset, before))
+    if isinstance(start, str):
+        return
+    text = start.to_toml()
+    found = outcome(lambda: start.replace(after))
+    assert found == outcome(lambda: Config.from_toml(text, after))
+    assert start.to_toml() == text, "the original has changed"
+    if isinstance(found, Config):
+        assert Config.from_toml(found.to_toml()) == found
 
 
 @ALWAYS_THE_SAME

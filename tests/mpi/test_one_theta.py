@@ -82,7 +82,7 @@ def test_whoever_is_free_may_train_a_client(shared_path: Path, scheme: str, host
 @pytest.mark.parametrize("scheme", ["md", "optimal"])
 def test_messages_may_be_in_a_device_s_memory(shared_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the CPU in a GPU's place: MPI is given torch's tensors, for θ as for updates."""
-    monkeypatch.setattr("fedmpi.job.server_loop.device_of_messages", lambda device, settings: device)
+    monkeypatch.setattr("fedmpi.job.worker_loop.device_of_messages", lambda device, settings: device)
     settings = {**QUADRATIC, "data.dim": 301, "sampling.scheme": scheme}
     records = alone_and_together("quadratic", settings, shared_path)
     assert_same_run(records)

@@ -9,9 +9,9 @@ import pytest
 
 from fedmpi.comm.bandwidth import LEAST_ECHOES, arithmetic, first_ranks, message_overhead, probe_lines
 from fedmpi.comm.bench import NOT_ADDED, PER_CLIENT, PICKLED, RAW, REDUCE, REDUCED, fedmpi_paths, race, take_turn
-from fedmpi.comm.hardware import own_cores, seats
+from fedmpi.comm.hardware import gather_hardware, own_cores
 from fedmpi.comm.world import connect
-from fedmpi.job.noop_rounds import SMALL, UPDATES, rehearse_all
+from fedmpi.job.noop_rounds import SMALL, UPDATES, measure_machine
 from fedmpi.scale.model import EXCHANGES
 from fedmpi.server import ExactSum
 from tests.support.ranks import fail_together
@@ -36,7 +36,7 @@ def test_a_line_to_every_worker_at_every_size() -> None:
 
 def test_seats_of_all_ranks_reach_the_server() -> None:
     world = connect()
-    taken = seats(world, ["cuda:0"] * world.rank)
+    taken = gather_hardware(world, ["cuda:0"] * world.rank)
     with fail_together():
         assert [seat.rank for seat in taken] == (list(range(world.size)) if world.is_server else [])
         # All ranks are on this host.
@@ -94,7 +94,7 @@ def test_the_server_finds_what_a_message_and_its_arithmetic_cost() -> None:
 
 def test_rehearsed_rounds_are_those_of_the_job() -> None:
     world = connect()
-    measured = rehearse_all(world, seats(world, []), largest=SMALL)
+    measured = measure_machine(world, gather_hardware(world, []), largest=SMALL)
     workers = {1: [], 2: [1], 3: [1, 2], 4: [1, 2, 3]}[world.size] if world.is_server else []
     jobs = [(W, W * each, exchange) for W in workers for each in UPDATES[SMALL] for exchange in EXCHANGES]
     with fail_together():

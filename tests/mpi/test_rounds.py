@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,25 @@ import pytest
 from mpi4py import MPI
 
 from fedmpi import Config, open_record, run
-from fedmpi.client import Host, Training
+from fedmpi.client import LocalClients, Training
+from fedmpi.comm.messages import ASSIGNMENT, COMMAND, REPORT, UPDATE_INFO
 from fedmpi.comm.timeline import PHASES
 from fedmpi.comm.world import World, connect
 from fedmpi.data import Dataset
-from fedmpi.job.prepare import Cast
-from fedmpi.job.server_loop import together
+from fedmpi.job.prepare import Components
+from fedmpi.job.start import run_job
 from tests.support.ranks import COMM, fail_together
 
 pytestmark = pytest.mark.mpi
 CLIENTS = 20
 HANG_SECONDS = 60
+
+
+def control_bytes(workers: int, called: int, assigned: int, updates: int) -> int:
+    """Of one round: a command and a report per worker, client and ω of each called client, assignments, and what goes
+    with each update."""
+    fixed = COMMAND.itemsize + REPORT.itemsize
+    return workers * fixed + ASSIGNMENT.itemsize * (called + assigned) + UPDATE_INFO.itemsize * updates
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
@@ -38,8 +45,7 @@ def test_both_ledgers_count_every_byte(shared_path: Path, exchange: str) -> None
                 "up_bytes_logical": 5 * theta,
                 "down_bytes_wire": workers * theta,
                 "up_bytes_wire": up_wire,
-                # orders: 8 + 2N numbers; reports: 5 numbers; rows: 6 numbers per update; 8 bytes each
-                "control_bytes_wire": 8 * (workers * (8 + 5) + 5 * (2 + 6)) if workers else 0,
+                "control_bytes_wire": control_bytes(workers, called=5, assigned=0, updates=5) if workers else 0,
             }
             found = {name: set(rounds[name].tolist()) for name in expected}
             assert found == {name: {value} for name, value in expected.items()}
@@ -67,7 +73,7 @@ def test_every_client_trains_at_its_home(shared_path: Path) -> None:
             assert (cohorts["arrive_time"] >= cohorts["post_time"]).all()
 
 
-class ClientZeroIsLast(Host):
+class ClientZeroIsLast(LocalClients):
     """Training client 0 takes until all other clients of the round are trained: each leaves a file in `folder`."""
 
     def __init__(self, config: Config, dataset: Dataset, folder: Path) -> None:
@@ -82,14 +88,14 @@ class ClientZeroIsLast(Host):
         while i == 0 and len(list(self.folder.glob(f"{t}.*.trained"))) < CLIENTS - 1:
             assert time.monotonic() < deadline, "the other clients are not trained meanwhile"
             time.sleep(0.01)
-        return replace(trained, seconds=0.5 if i == 0 else 0.001)
+        return trained._replace(compute_time=0.5 if i == 0 else 0.001)
 
 
-class CastWithClientZeroLast(Cast):
+class ComponentsWithClientZeroLast(Components):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def host(self, config: Config, dataset: Dataset) -> Host:
+    def clients(self, config: Config, dataset: Dataset) -> LocalClients:
         return ClientZeroIsLast(config, dataset, self.folder)
 
 
@@ -98,7 +104,7 @@ class CastWithClientZeroLast(Cast):
 def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared_path: Path, exchange: str) -> None:
     where = {"comm.placement": "dynamic", "comm.exchange": exchange}
     config = Config.load("quadratic", {"run.T": 2, "data.n": CLIENTS, "sampling.scheme": "full", **where})
-    together([config], [shared_path / "run.h5"], connect(), cast=CastWithClientZeroLast(shared_path))
+    run_job([config], [shared_path / "run.h5"], connect(), components=ComponentsWithClientZeroLast(shared_path))
     with fail_together():
         if COMM.rank == 0:
             record = open_record(shared_path / "run.h5")
@@ -106,10 +112,9 @@ def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared
                 slow = rows["rank"][rows["client"] == 0]
                 assert rows["client"].tolist() == list(range(CLIENTS))
                 assert (rows["rank"] == slow).sum() == 1
-            # orders: 8 + 2 for the first client; a grant of 2 for each of the others, and a last one to each worker
+            # One client each to start with, an assignment for each of the others, and a last, empty one to each worker.
             workers = COMM.size - 1
-            granted = 2 * (20 - workers) + 2 * workers
-            expected = 8 * (workers * (8 + 2 + 5) + granted + 20 * 6)
+            expected = control_bytes(workers, called=workers, assigned=CLIENTS, updates=CLIENTS)
             assert (record.rounds["control_bytes_wire"] == expected).all()
 
 
@@ -257,14 +262,14 @@ def test_a_slow_worker_is_waited_for_and_its_update_is_not_called_slow(
 
     A busy machine can only add to these times: all bounds hold whatever else it does.
     """
-    original = Host.train
+    original = LocalClients.train
 
-    def slow(self: Host, *arguments: object, **options: object) -> Training:
+    def slow(self: LocalClients, *arguments: object, **options: object) -> Training:
         time.sleep(0.2 if COMM.rank == COMM.size - 1 else 0.0)
         training = original(self, *arguments, **options)
-        return replace(training, seconds=training.seconds + 0.2) if COMM.rank == COMM.size - 1 else training
+        return training._replace(compute_time=training.compute_time + 0.2) if COMM.rank == COMM.size - 1 else training
 
-    monkeypatch.setattr(Host, "train", slow)
+    monkeypatch.setattr(LocalClients, "train", slow)
     settings = {"run.T": 3, "data.n": 6, "sampling.scheme": "full", "comm.exchange": exchange, "eval.every": 0}
     run(Config.load("quadratic", settings), shared_path / "slow.h5")
     with fail_together():

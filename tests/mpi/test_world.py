@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmpi.comm.messages import Kind, Order
-from fedmpi.comm.world import Elsewhere, connect
+from fedmpi.comm.messages import Action, Command
+from fedmpi.comm.world import FailedOnServer, connect
 from fedmpi.errors import ConfigError
 from tests.support.ranks import fail_together
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mpi
 
 def test_text_of_rank_0_reaches_all_ranks() -> None:
     world = connect()
-    text = world.first(lambda: f"θ from {world.rank}")
+    text = world.from_server(lambda: f"θ from {world.rank}")
     with fail_together():
         assert text == "θ from 0"
 
@@ -28,11 +28,11 @@ def test_error_on_rank_0_is_raised_on_all_ranks_with_its_exit_code() -> None:
 
     caught = None
     try:
-        world.first(fail)
-    except (ConfigError, Elsewhere) as error:
+        world.from_server(fail)
+    except (ConfigError, FailedOnServer) as error:
         caught = error
     with fail_together():
-        assert isinstance(caught, ConfigError if world.is_server else Elsewhere)
+        assert isinstance(caught, ConfigError if world.is_server else FailedOnServer)
         assert caught.exit_code == 2
 
 
@@ -46,7 +46,7 @@ def test_gathered_texts_are_in_rank_order() -> None:
 def test_shared_array_is_rank_0s() -> None:
     world = connect()
     array = np.full(5, world.rank, np.int32)
-    world.share(array)
+    world.broadcast(array)
     with fail_together():
         assert array.tolist() == [0] * 5
 
@@ -59,13 +59,13 @@ def test_server_works_only_alone_or_when_told() -> None:
         assert world.workers(True) == list(range(world.size))
 
 
-def test_an_order_survives_the_wire() -> None:
+def test_a_command_survives_the_wire() -> None:
     world = connect()
-    sent = Order(Kind.TRAIN, 4, 2**62, 7, 3, 2, np.array([2, 5]), np.array([0.25, 1e-300]))
+    sent = Command(Action.TRAIN, 4, 2**62, 7, 3, 2, np.array([2, 5]), np.array([0.25, 1e-300]))
     message = sent.encode()
     world.comm.Bcast(message, root=0)
     with fail_together():
-        got = Order.decode(message)
-        assert (got.kind, got.seed, got.t, got.exponent, got.theta_copies) == (Kind.TRAIN, 2**62, 7, 3, 2)
+        got = Command.decode(message)
+        assert (got.action, got.seed, got.t, got.exponent, got.theta_copies) == (Action.TRAIN, 2**62, 7, 3, 2)
         assert got.clients.tolist() == [2, 5]
         assert got.omega.tolist() == [0.25, 1e-300]

@@ -85,7 +85,7 @@ def test_a_script_that_fedmpi_launch_wrote(two_hosts: Bed, tmp_path: Path, fedmp
     [
         pytest.param(
             {},
-            ["fedmpi: the job was ended from outside, by mpirun; go on with the same command and --resume"],
+            ["fedmpi: mpirun ended the job before rank 0 was done; resume it with the same command and --resume"],
             marks=pytest.mark.skipif(not is_open_mpi(), reason="only Open MPI's daemons notice that a host is cut off"),
             id="the daemons notice",
         ),
@@ -93,7 +93,7 @@ def test_a_script_that_fedmpi_launch_wrote(two_hosts: Bed, tmp_path: Path, fedmp
             {"comm.timeout": 4},
             [
                 "has given no sign of life for 4 s",
-                "fedmpi: mpirun waits for a host that does not answer, and is killed",
+                "fedmpi: killing mpirun, which waits for a host that does not answer",
             ],
             id="the server notices",
         ),

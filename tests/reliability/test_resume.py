@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedmpi import Config, open_record, run
-from fedmpi.job.prepare import Plan
-from fedmpi.job.start import Earlier
+from fedmpi.job.devices import EarlierSettings
+from fedmpi.job.prepare import JobSpec
 from fedmpi.native import native_installed
 from fedmpi.record import checkpoint_path
 from tests.support.commands import Finished, sentences
@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_is_named(fedmpi_here: Fedmpi, tmp_path: Path) -> N
     checkpoint_path(tmp_path / "a.h5").write_bytes(b"PK\x03\x04 not really")
     done = fedmpi_here("run", "a.h5", "-s", "run.T=9", "--resume")
     assert done.returncode == 2
-    assert "a.h5.checkpoint: not a whole checkpoint" in sentences(done)[0]
+    assert "a.h5.checkpoint: not a complete checkpoint" in sentences(done)[0]
 
 
 @pytest.mark.skipif(not native_installed(), reason="no compiler at installation: there are no loops in C to do without")
@@ -143,7 +143,7 @@ def test_a_run_goes_on_without_the_loops_in_c_that_it_was_begun_without(fedmpi: 
 def test_of_several_runs_the_one_that_is_there_says_how_they_were_computed(tmp_path: Path) -> None:
     config, paths = Config.load("quadratic", {"run.T": 1}), [tmp_path / "missing.h5", tmp_path / "there.h5"]
     run(config, paths[1])
-    plan = Plan([config, config], paths, resume=True)
-    assert plan.earlier() == Earlier(config.client.threads, native_installed())
-    assert Plan([config, config], paths).earlier() is None
-    assert Plan([config.replace({"run.seed": 9})] * 2, paths, resume=True).earlier() is None
+    plan = JobSpec([config, config], paths, resume=True)
+    assert plan.earlier_settings() == EarlierSettings(config.client.threads, native_installed())
+    assert JobSpec([config, config], paths).earlier_settings() is None
+    assert JobSpec([config.replace({"run.seed": 9})] * 2, paths, resume=True).earlier_settings() is None

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedmpi.config import Config
 from fedmpi.record import RecordWriter
-from fedmpi.record.schema import DONE, FAILED, TABLES, row
+from fedmpi.record.schema import DONE, FAILED, STOPPED, TABLES, row
 
 SIZES = (4, 2, 2)
 NAMES = ("a", "b", "c")
@@ -89,6 +89,7 @@ def make_record(
     cohorts: Sequence[Sequence[int]] | None = None,
     scale: float = 1.0,
     failure: str = "",
+    stopped: str = "",
     T: int | None = None,
     settings: Mapping[str, Any] | None = None,
     names: Sequence[str] = NAMES,
@@ -107,5 +108,5 @@ def make_record(
             if len(losses) > t + 1:
                 add_evaluation(writer, t + 1, losses[t + 1], accuracy)
             add_round(writer, t, clients, end, scale)
-        writer.close(FAILED if failure else DONE, failure)
+        writer.close(FAILED if failure else STOPPED if stopped else DONE, failure or stopped)
     return path

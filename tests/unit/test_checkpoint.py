@@ -59,5 +59,5 @@ def test_damage_is_a_record_error(tmp_path: Path, written: Checkpoint, seed: int
 def test_a_pickle_is_not_read(tmp_path: Path) -> None:
     with checkpoint_path(tmp_path / RECORD).open("wb") as file:
         np.savez(file, format=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(RecordError, match="not a whole checkpoint"):
+    with pytest.raises(RecordError, match="not a complete checkpoint"):
         read_checkpoint(tmp_path / RECORD)

@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from fedmpi.cli.bench_draw import draw
-from fedmpi.cli.theory import theory
+from fedmpi.cli.theory import importances, theory
 from fedmpi.config import Config
+from fedmpi.data import importances_of
 from fedmpi.errors import ConfigError
 
 
@@ -78,21 +79,39 @@ def test_seeded_importances_repeat_and_differ_by_seed(source: str) -> None:
 def test_importances_from_files(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.array([0.5, 0.3, 0.2]))
     (tmp_path / "p.csv").write_text("0.5, 0.3, 0.2\n")
-    by_npy, by_text = (numbers("--p", str(tmp_path / name), "-m", "2") for name in ("p.npy", "p.csv"))
-    assert by_npy == by_text
-    assert by_npy["n"] == 3
-    assert by_npy["sum_p2"] == pytest.approx(0.38)
+    (tmp_path / "ratio.txt").write_text("50 30 20")
+    files = [str(tmp_path / name) for name in ("p.npy", "p.csv", "ratio.txt")]
+    first, *others = (numbers("--p", source, "-m", "2") for source in (*files, f"file:{files[0]}", "[0.5, 0.3, 0.2]"))
+    assert all(other == first for other in others)
+    assert first["n"] == 3
+    assert first["sum_p2"] == pytest.approx(0.38)
+
+
+def test_importances_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "words").write_text("a b")
-    (tmp_path / "short").write_text("0.5 0.3")
+    (tmp_path / "negative").write_text("0.5 -0.3")
     for arguments, message in [
-        (("--p", str(tmp_path / "words")), "not a list of numbers"),
-        (("--p", str(tmp_path / "short")), "its numbers sum to 0.8"),
-        (("--p", "no-such-file"), "no such file, and not one of uniform, ratio"),
-        (("--p", "dirichlet:x"), "must be above 0"),
+        (("--p", str(tmp_path / "words")), "--p: .*words is not a list of numbers"),
+        (("--p", str(tmp_path / "negative")), "must hold finite numbers, none negative"),
+        (("--p", "unifrom"), "--p = 'unifrom': must be 'ratio', 'uniform', 'dirichlet:ALPHA'"),
+        (("--p", "dirichlet:x"), "--p = 'dirichlet:x': ALPHA must be a number above 0"),
+        (("--p", "heavy:1"), "--p = 'heavy:1': P must be"),
+        (("--p", "[0.5, 0.3]"), "sums to 0.8"),
+        (("--p", "[0.5, 'x']"), "must be a number"),
         (("-n", "0"), "must be at least 1"),
     ]:
         with pytest.raises(ConfigError, match=message):
             run(*arguments)
+
+
+@pytest.mark.parametrize("source", ["uniform", "ratio", "dirichlet:0.3", "heavy:0.4"])
+def test_theory_and_a_run_read_the_same_importances(source: str) -> None:
+    """By the same word and seed; `ratio` with the sizes of generated data of data.spread = 1.2."""
+    settings = {"data.n": 20, "data.seed": 7, "data.spread": 1.2, "sampling.importance": source}
+    expected, sizes = importances_of(Config.load("quadratic", settings))
+    p, sizes_of_theory = importances(source, 20, 7)
+    assert (p == expected).all()
+    assert (sizes is None and sizes_of_theory is None) or (sizes == sizes_of_theory).all()
 
 
 def test_step_sizes_that_fail_are_listed_with_the_largest_that_works() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedmpi.client import Host
+from fedmpi.client import LocalClients
 from fedmpi.config import Config
 from fedmpi.data import importances, load_dataset
 from fedmpi.data.text import VOCABULARY, TextClient, batches, split, windows
@@ -61,22 +61,22 @@ def test_quadratic_work_has_its_closed_form() -> None:
     """Δ_i = φ(θ_i* − θᵗ), φ = 1 − (1−η_l)^K."""
     config = Config.load("quadratic", {"client.K": 7, "client.eta_l": 0.2})
     data = load_dataset(config)
-    host, delta = Host(config, data), np.zeros(20, np.float32)
+    host, delta = LocalClients(config, data), np.zeros(20, np.float32)
     theta = np.arange(20, dtype=np.float32) / 10
     host.receive(theta)
     training = host.train(3, 0, delta)
     expected = (1 - 0.8**7) * (data.client(3).minimum.numpy() - theta)
     assert delta == pytest.approx(expected, abs=1e-5)
-    assert training.norm == pytest.approx(np.linalg.norm(expected), rel=1e-5)
+    assert training.delta_norm == pytest.approx(np.linalg.norm(expected), rel=1e-5)
 
 
 def test_fedprox_pulls_towards_theta_t_and_decay_shrinks_the_step() -> None:
     norms = []
     for settings in ({}, {"client.mu": 5.0}, {"client.decay": 0.5}):
         config = Config.load("quadratic", settings)
-        host, delta = Host(config, load_dataset(config)), np.zeros(20, np.float32)
+        host, delta = LocalClients(config, load_dataset(config)), np.zeros(20, np.float32)
         host.receive(np.zeros(20, np.float32))
-        norms.append(host.train(0, 3, delta).norm)
+        norms.append(host.train(0, 3, delta).delta_norm)
     plain, proximal, decayed = norms
     eta = 0.1
     minimum = plain / (1 - 0.9**10)
@@ -88,7 +88,7 @@ def test_a_clients_work_does_not_depend_on_who_trained_before() -> None:
     config = Config.load("demo", TINY)
     results = []
     for before in ([], [0, 1, 2]):
-        host, delta = Host(config, load_dataset(config)), np.zeros(135_700, np.float32)
+        host, delta = LocalClients(config, load_dataset(config)), np.zeros(135_700, np.float32)
         host.receive(make_model(config).theta.numpy().copy())
         for i in before:
             host.train(i, 0, np.zeros(135_700, np.float32))

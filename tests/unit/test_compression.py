@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedmpi.compression import Codec, Compressor, make_codec
+from fedmpi.compression import Codec, UploadEncoder, make_codec
 from fedmpi.compression.codecs import BLOCK, CHUNK
 from fedmpi.config import Config
 from fedmpi.rng import stream
@@ -29,9 +29,13 @@ def codec_of(name: str, d: int, share: float = 0.01) -> Codec:
     return codec
 
 
+def encoder_of(name: str, d: int, share: float = 0.01) -> UploadEncoder:
+    return UploadEncoder(config(name, share).comm, d)
+
+
 def there_and_back(codec: Codec, delta: Any, seed: int = 0) -> Any:
     delta = np.asarray(delta, np.float32)
-    payload, out = np.full(codec.size, 0xAA, np.uint8), np.full(len(delta), 7, np.float32)
+    payload, out = np.full(codec.nbytes, 0xAA, np.uint8), np.full(len(delta), 7, np.float32)
     given = delta.copy()
     codec.encode(delta, payload, stream(seed, "rounding"))
     assert (delta.view(np.uint32) == given.view(np.uint32)).all()
@@ -53,7 +57,7 @@ def normal(scale: float, d: int = D) -> Any:
 
 @pytest.mark.parametrize("d", [1, CHUNK, CHUNK + 1, 135_700])
 def test_sizes_are_exact(d: int) -> None:
-    sizes = {name: codec_of(name, d).size for name in CODECS}
+    sizes = {name: codec_of(name, d).nbytes for name in CODECS}
     chunks, k = math.ceil(d / 1024), math.ceil(d / 100)
     assert sizes == {"float16": 2 * d + 4, "bfloat16": 2 * d, "int8": d + 4 * chunks, "topk": 8 * k}
     assert make_codec(config("none").comm, d) is None
@@ -63,7 +67,7 @@ def test_sizes_are_exact(d: int) -> None:
     ("share", "d", "k"), [(0.07, 100, 7), (0.01, 101, 2), (1e-9, 5, 1), (1.0, 5, 5), (0.29, 100, 29)]
 )
 def test_the_share_of_topk_is_taken_as_it_is_written(share: float, d: int, k: int) -> None:
-    assert codec_of("topk", d, share).size == 8 * k
+    assert codec_of("topk", d, share).nbytes == 8 * k
 
 
 SCALES = [1e-44, 1e-38, 1e-20, 1e-3, 1.0, 1e6, 1e30, 1e37]
@@ -143,7 +147,7 @@ def test_topk_keeps_the_largest_and_of_equals_the_first(delta: list[float], k: i
 
 def test_topk_sends_places_in_order_then_entries() -> None:
     codec, delta = codec_of("topk", 4, 0.5), np.array([1, -8, 2, 4], np.float32)
-    payload = np.empty(codec.size, np.uint8)
+    payload = np.empty(codec.nbytes, np.uint8)
     codec.encode(delta, payload, RNG)
     assert payload[:8].view(np.uint32).tolist() == [1, 3]
     assert payload[8:].view(np.float32).tolist() == [-8.0, 4.0]
@@ -170,87 +174,103 @@ def test_what_is_not_finite_is_not_hidden(name: str, bad: float, place: int) -> 
     delta = normal(1.0)
     delta[place] = bad
     assert np.isnan(there_and_back(codec_of(name, D), delta)).any()
-    norm = Compressor(codec_of(name, D)).compress(delta, np.empty(codec_of(name, D).size, np.uint8), 0, 0, 0)
-    assert math.isnan(norm)
+    assert math.isnan(encoder_of(name, D).encode(delta, 1.0, (0, 0, 0, 0)))
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_the_sender_knows_what_the_server_will_decode(name: str) -> None:
-    codec, out = codec_of(name, D), np.empty(D, np.float32)
-    compressor, payload = Compressor(codec), np.empty(codec.size, np.uint8)
+def test_the_encoder_leaves_in_delta_what_the_server_will_decode(name: str) -> None:
+    encoder, out = encoder_of(name, D), np.empty(D, np.float32)
+    payload = np.empty(encoder.nbytes, np.uint8)
     for t in range(3):
         delta = normal(1.0)
-        norm = compressor.compress(delta, payload, 0, t, 4)
+        norm = encoder.encode(delta, math.nan, (0, 0, t, 4), payload)
         codec_of(name, D).decode(payload, out)
         assert (out.view(np.uint32) == delta.view(np.uint32)).all()
         assert norm == pytest.approx(np.linalg.norm(out.astype(float)), rel=1e-12)
 
 
-def test_rounding_is_keyed_by_seed_round_and_client() -> None:
-    codec, delta = codec_of("int8", D), normal(1.0)
+def test_without_a_codec_an_update_stays_as_it_is() -> None:
+    encoder, delta = encoder_of("none", 3), np.array([1, 2, 3], np.float32)
+    assert encoder.encode(delta, 3.5, (0, 0, 0, 0)) == 3.5
+    assert delta.tolist() == [1, 2, 3]
+    assert encoder.codec is None
+    assert encoder.nbytes == 12
+    assert not encoder.keeps_residuals
 
-    def upload(seed: int, t: int, i: int) -> bytes:
-        payload = np.empty(codec.size, np.uint8)
-        Compressor(codec).compress(delta.copy(), payload, seed, t, i)
+
+def test_rounding_is_keyed_by_seed_round_and_client() -> None:
+    encoder, delta = encoder_of("int8", D), normal(1.0)
+
+    def upload(run: int, seed: int, t: int, i: int) -> bytes:
+        payload = np.empty(encoder.nbytes, np.uint8)
+        encoder.encode(delta.copy(), math.nan, (run, seed, t, i), payload)
         return payload.tobytes()
 
-    assert upload(1, 2, 3) == upload(1, 2, 3)
-    assert len({upload(1, 2, 3), upload(2, 2, 3), upload(1, 3, 3), upload(1, 2, 4)}) == 4
+    assert upload(0, 1, 2, 3) == upload(0, 1, 2, 3) == upload(5, 1, 2, 3)
+    assert len({upload(0, 1, 2, 3), upload(0, 2, 2, 3), upload(0, 1, 3, 3), upload(0, 1, 2, 4)}) == 4
 
 
 def test_feedback_by_hand() -> None:
-    compressor = Compressor(codec_of("topk", 2, 0.5))
-    payload, sent = np.empty(8, np.uint8), []
+    encoder = encoder_of("topk", 2, 0.5)
+    sent: list[list[float]] = []
     for delta in ([4.0, 3.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.0]):
         v = np.array(delta, np.float32)
-        compressor.compress(v, payload, 0, len(sent), 0)
+        encoder.encode(v, math.nan, (0, 0, len(sent), 0))
         sent.append(v.tolist())
     assert sent == [[4.0, 0.0], [0.0, 4.0], [2.0, 0.0], [0.0, 0.0]]
+
+
+def test_residuals_of_two_runs_are_apart() -> None:
+    encoder = encoder_of("topk", 2, 0.5)
+    for run, delta in ((0, [4, 3]), (1, [5, 1])):
+        encoder.encode(np.array(delta, np.float32), math.nan, (run, 0, 0, 7))
+    assert encoder.residuals(0)[7].tolist() == [0, 3]
+    assert encoder.residuals(1)[7].tolist() == [0, 1]
 
 
 def test_feedback_telescopes_for_each_client() -> None:
     """Σ decoded = Σ Δ − e. With whole numbers float32 makes no rounding of its own, so this is exact."""
     d, clients = 500, (3, 8)
-    compressor, payload = Compressor(codec_of("topk", d, 0.05)), np.empty(8 * 25, np.uint8)
+    encoder = encoder_of("topk", d, 0.05)
     given, decoded = {i: np.zeros(d) for i in clients}, {i: np.zeros(d) for i in clients}
     for t in range(30):
         for i in clients:
             delta = RNG.integers(-1000, 1000, d).astype(np.float32)
             given[i] += delta
-            compressor.compress(delta, payload, 0, t, i)
+            encoder.encode(delta, math.nan, (0, 0, t, i))
             assert np.count_nonzero(delta) <= 25
             decoded[i] += delta
     for i in clients:
-        assert compressor.left[i].any()
-        assert (decoded[i] == given[i] - compressor.left[i]).all()
+        assert encoder.residuals(0)[i].any()
+        assert (decoded[i] == given[i] - encoder.residuals(0)[i]).all()
 
 
-def test_an_update_that_is_not_finite_does_not_poison_the_next() -> None:
-    compressor = Compressor(codec_of("topk", 2, 0.5))
-    payload = np.empty(8, np.uint8)
-    compressor.compress(np.array([4, 3], np.float32), payload, 0, 0, 0)
-    assert math.isnan(compressor.compress(np.array([math.inf, 0], np.float32), payload, 0, 1, 0))
+def test_an_update_that_is_not_finite_leaves_the_residual_as_it_was() -> None:
+    encoder = encoder_of("topk", 2, 0.5)
+    encoder.encode(np.array([4, 3], np.float32), math.nan, (0, 0, 0, 0))
+    assert math.isnan(encoder.encode(np.array([math.inf, 0], np.float32), 1.0, (0, 0, 1, 0)))
     again = np.array([1, 0], np.float32)
-    compressor.compress(again, payload, 0, 2, 0)
+    encoder.encode(again, math.nan, (0, 0, 2, 0))
     assert again.tolist() == [0.0, 3.0]
 
 
-def test_a_restored_compressor_continues_as_if_unbroken() -> None:
-    d, payload = 40, np.empty(32, np.uint8)
-    unbroken, resumed = (Compressor(codec_of("topk", d, 0.1)) for _ in range(2))
+def test_an_encoder_with_restored_residuals_continues_as_if_unbroken() -> None:
+    d = 40
+    unbroken, resumed = (encoder_of("topk", d, 0.1) for _ in range(2))
     for t, i in enumerate((5, 2, 5)):
-        unbroken.compress(normal(1.0, d), payload, 0, t, i)
-    resumed.left = {i: left.copy() for i, left in unbroken.left.items()}
-    assert sorted(resumed.left) == [2, 5]
+        unbroken.encode(normal(1.0, d), math.nan, (0, 0, t, i))
+    resumed.residuals(0).update({i: residual.copy() for i, residual in unbroken.residuals(0).items()})
+    assert sorted(resumed.residuals(0)) == [2, 5]
     for i in (2, 5, 7):
         first = normal(1.0, d)
         second = first.copy()
-        unbroken.compress(first, payload, 0, 9, i)
-        resumed.compress(second, payload, 0, 9, i)
+        unbroken.encode(first, math.nan, (0, 0, 9, i))
+        resumed.encode(second, math.nan, (0, 0, 9, i))
         assert (first == second).all()
 
 
-def test_only_a_codec_with_feedback_keeps_anything() -> None:
-    compressor = Compressor(codec_of("int8", 3))
-    compressor.compress(np.array([1, 2, 3], np.float32), np.empty(7, np.uint8), 0, 0, 0)
-    assert compressor.left == {}
+def test_only_a_codec_with_feedback_keeps_residuals() -> None:
+    encoder = encoder_of("int8", 3)
+    encoder.encode(np.array([1, 2, 3], np.float32), math.nan, (0, 0, 0, 0))
+    assert encoder.residuals(0) == {}
+    assert [name for name in CODECS if encoder_of(name, 3).keeps_residuals] == ["topk"]

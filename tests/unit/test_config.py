@@ -111,6 +111,46 @@ def test_any_value_survives_a_round_trip(word: str, value: float, flag: bool) ->
     assert Config.from_toml(config.to_toml()) == config
 
 
+def test_replace_changes_what_is_named_and_shares_the_rest() -> None:
+    config = Config.load("demo", {"sampling.options": {"a": 1, "b": {"c": 2}}})
+    changed = config.replace({"run.T": 3, "sampling.options.b.c": 5})
+    assert (changed.run.T, changed.run.name) == (3, config.run.name)
+    assert changed.sampling.options == {"a": 1, "b": {"c": 5}}
+    assert config.sampling.options == {"a": 1, "b": {"c": 2}}
+    assert changed.data is config.data
+    assert config.replace({}) == config
+
+
+def test_replace_takes_a_value_of_another_config() -> None:
+    given = Config.load("demo", {"sampling.importance": [0.25, 0.75], "sweep.cases": [[4, 2]]})
+    values = {"sampling.importance": given.sampling.importance, "sweep.cases": given.sweep.cases}
+    assert Config.load("demo").replace(values) == given
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"run.T": "ten"}, 'run.T = "ten": must be an integer'),
+        ({"run.T.x": 1}, "unknown key 'run.T.x': 'T' is not a table"),
+        ({"sampling.options.m": 1}, "sampling.options.m: is not an option"),
+        ({"rnu.T": 1}, "unknown table 'rnu'; did you mean 'run'?"),
+        ({"sampling.options": {1: 2}}, "sampling.options"),
+    ],
+)
+def test_replace_checks_as_load_does(overrides: dict[str, Any], words: str) -> None:
+    for change in (Config.load("demo").replace, lambda changes: Config.load("demo", changes)):
+        with pytest.raises(ConfigError) as caught:
+            change(overrides)
+        assert words in str(caught.value)
+
+
+def test_presets_come_before_their_small_versions() -> None:
+    names = list(presets())
+    small = [name for name in names if name.endswith("-small")]
+    assert small
+    assert all(names[names.index(name) - 1] == name.removesuffix("-small") for name in small)
+
+
 def test_every_key_says_what_it_means() -> None:
     for dotted, declared in declared_keys():
         assert len(declared.metadata["meaning"]) > 10, dotted

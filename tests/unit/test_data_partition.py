@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedmpi.config import Config, Data
+from fedmpi.config import Config, DataSettings
 from fedmpi.data import importances
 from fedmpi.data.partition import Partition, apportion, dirichlet, paper_sizes
 from fedmpi.errors import ConfigError
@@ -17,7 +17,7 @@ TRAIN, TEST = np.arange(5000) % 10, np.arange(1000) % 10
 
 
 def partition(per_piece: int = 1, **settings: object) -> Partition:
-    return Partition(Data(name="cifar10", **settings), TRAIN, TEST, per_piece)  # type: ignore[arg-type]
+    return Partition(DataSettings(name="cifar10", **settings), TRAIN, TEST, per_piece)  # type: ignore[arg-type]
 
 
 def test_the_papers_sizes() -> None:
@@ -122,6 +122,8 @@ def test_importances_from_a_file_are_divided_by_their_sum(tmp_path: Path) -> Non
     file = tmp_path / "p.txt"
     file.write_text("1, 1\n2 4\n")
     assert p(f"file:{file}") == [0.125, 0.125, 0.25, 0.5]
+    np.save(tmp_path / "p.npy", np.array([1, 1, 2, 4]))
+    assert p(f"file:{tmp_path / 'p.npy'}") == [0.125, 0.125, 0.25, 0.5]
 
 
 def test_dirichlet_importances_are_seeded() -> None:

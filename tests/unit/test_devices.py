@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedmpi.client import Host
-from fedmpi.comm.hardware import Place, Seat, choose, placement_table
-from fedmpi.comm.round import device_of_messages
-from fedmpi.config import Comm, Config
+from fedmpi.client import LocalClients
+from fedmpi.comm.exchanges import device_of_messages
+from fedmpi.comm.hardware import RankHardware, choose_devices, placement_rows
+from fedmpi.config import CommSettings, Config
 from fedmpi.data import load_dataset
-from fedmpi.job import start as seating
+from fedmpi.job import devices as allocation
 from fedmpi.models import make_model
 from fedmpi.models.device import visible_devices
 
@@ -27,16 +27,18 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"cuda:{k}" for k in range(count))
 
 
-def cluster(nodes: int, devices: int, ranks: int, cyclic: bool, mask: Callable[[int, int], str | None]) -> list[Place]:
+def cluster(
+    nodes: int, devices: int, ranks: int, cyclic: bool, mask: Callable[[int, int], str | None]
+) -> list[RankHardware]:
     """`ranks` ranks on `nodes` nodes of `devices` devices, one node after the other or in turn; what a rank sees
     follows from the mask of its node-local number, as torch would count it."""
-    places: list[Place] = []
+    places: list[RankHardware] = []
     for rank in range(ranks):
         node = rank % nodes if cyclic else rank * nodes // ranks
         local_rank = sum(place.node == node for place in places)
         hidden = mask(devices, local_rank)
         seen = devices if hidden is None else len([name for name in hidden.split(",") if name])
-        places.append(Place(rank, f"node{node}", node, local_rank, names(seen), hidden))
+        places.append(RankHardware(rank, f"node{node}", node, local_rank, names(seen), hidden))
     return places
 
 
@@ -60,13 +62,13 @@ def workers_of(ranks: int, server_trains: bool) -> range:
     return range(0 if server_trains or ranks == 1 else 1, ranks)
 
 
-def behind(place: Place, device: str) -> str:
+def behind(place: RankHardware, device: str) -> str:
     """The node's name for a device of this rank, or its number if there is no mask: written here anew, as an oracle."""
     k = int(device.removeprefix("cuda:"))
     return str(k) if place.mask is None else place.mask.split(",")[k].strip()
 
 
-def loads_of_equals(choices: list[tuple[Place, str]]) -> list[Counter[str]]:
+def loads_of_equals(choices: list[tuple[RankHardware, str]]) -> list[Counter[str]]:
     """How many workers have each device, for each group of workers of a node that see the same ones in any order."""
     groups: dict[tuple[int, frozenset[str]], Counter[str]] = {}
     for place, device in choices:
@@ -82,7 +84,7 @@ def test_choice(mask: str, server_trains: bool) -> None:
     for nodes, devices, ranks, cyclic in TABLE:
         places = cluster(nodes, devices, ranks, cyclic, MASKS[mask])
         workers = workers_of(ranks, server_trains)
-        chosen = choose(places, workers)
+        chosen = choose_devices(places, workers)
         for place, device in zip(places, chosen, strict=True):
             if place.rank not in workers:
                 assert device == ""
@@ -99,38 +101,37 @@ def test_choice(mask: str, server_trains: bool) -> None:
 def test_workers_are_dealt_out_in_turn_and_the_server_is_passed_over() -> None:
     places = cluster(2, 2, 8, False, MASKS["none"])
     dealt = ["", "cuda:0", "cuda:1", "cuda:0", "cuda:0", "cuda:1", "cuda:0", "cuda:1"]
-    assert choose(places, range(1, 8)) == dealt
+    assert choose_devices(places, range(1, 8)) == dealt
     # Whatever the order in which the ranks are listed.
-    assert choose(places[::-1], range(1, 8)) == dealt[::-1]
+    assert choose_devices(places[::-1], range(1, 8)) == dealt[::-1]
 
 
 def test_indexes_count_within_the_mask() -> None:
     places = cluster(1, 8, 4, False, lambda devices, local_rank: "5,7")
-    assert choose(places, range(1, 4)) == ["", "cuda:0", "cuda:1", "cuda:0"]
+    assert choose_devices(places, range(1, 4)) == ["", "cuda:0", "cuda:1", "cuda:0"]
 
 
 def test_overlapping_masks_leave_no_device_idle() -> None:
     masks = ["0,1", "0,1", "0", "1,2"]
     places = cluster(1, 3, 4, False, lambda devices, local_rank: masks[local_rank])
     # The devices 0, 1, 0, and of (1, 2) the one that nobody has.
-    assert choose(places, range(4)) == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+    assert choose_devices(places, range(4)) == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
 
 
 def test_nodes_of_the_same_name_are_two() -> None:
     places = [replace(place, host="node") for place in cluster(2, 1, 2, False, MASKS["none"])]
-    assert choose(places, range(2)) == ["cuda:0", "cuda:0"]
-    assert len(placement_table(places, ["cuda:0", "cuda:0"])) == 3
+    assert choose_devices(places, range(2)) == ["cuda:0", "cuda:0"]
+    assert len(placement_rows(places, ["cuda:0", "cuda:0"])) == 2
 
 
 def test_the_table_names_the_mask() -> None:
     places = cluster(2, 2, 5, False, lambda devices, local_rank: "3" if local_rank == 1 else None)
-    assert placement_table(places, choose(places, range(1, 5))) == [
-        "host   ranks  device",
-        "node0  0      none (server)",
-        "node0  1      cuda:0 (CUDA_VISIBLE_DEVICES=3)",
-        "node0  2      cuda:0",
-        "node1  3      cuda:0",
-        "node1  4      cuda:0 (CUDA_VISIBLE_DEVICES=3)",
+    assert placement_rows(places, choose_devices(places, range(1, 5))) == [
+        ("node0", "0", "none (server)"),
+        ("node0", "1", "cuda:0 (CUDA_VISIBLE_DEVICES=3)"),
+        ("node0", "2", "cuda:0"),
+        ("node1", "3", "cuda:0"),
+        ("node1", "4", "cuda:0 (CUDA_VISIBLE_DEVICES=3)"),
     ]
 
 
@@ -142,18 +143,18 @@ def test_torch_is_asked_for_what_it_sees(monkeypatch: pytest.MonkeyPatch, count:
 
 
 def test_crowded_ranks_are_warned_of_once(capsys: pytest.CaptureFixture[str]) -> None:
-    taken = [Seat(rank, "a", 0, rank, (), None, cores=(0, 1), host_cores=2) for rank in range(3)]
+    taken = [RankHardware(rank, "a", 0, rank, (), None, cores=(0, 1), host_cores=2) for rank in range(3)]
     config = Config.load("quadratic")
-    (remark,) = seating.remarks(taken, ["", "cpu", "cpu"], 1, config)
+    (remark,) = allocation.notes(taken, ["", "cpu", "cpu"], 1, config)
     assert remark.startswith("note: a: 3 ranks × 1 thread on 2 cores")
-    assert seating.remarks(taken[:2], ["", "cpu"], 1, config) == []
+    assert allocation.notes(taken[:2], ["", "cpu"], 1, config) == []
     survive = config.replace({"run.on_rank_failure": "continue"})
-    (told,) = seating.remarks(taken[:2], ["", "cpu"], 1, survive)
+    (told,) = allocation.notes(taken[:2], ["", "cpu"], 1, survive)
     assert "--with-ft ulfm" in told
-    assert seating.remarks(taken[:1], ["cpu"], 1, survive) == []
-    seating.say.cache_clear()
+    assert allocation.notes(taken[:1], ["cpu"], 1, survive) == []
+    allocation.print_note.cache_clear()
     for _ in range(2):
-        seating.Seating([], 1, [remark]).announce()
+        allocation.Allocation([], 1, [remark]).print_notes()
     assert capsys.readouterr().err == f"{remark}\n"
 
 
@@ -162,7 +163,7 @@ def test_staging_changes_nothing() -> None:
     config = Config.load("demo", {"data.n": 3, "data.samples": 30, "client.K": 2, "client.B": 8})
     theta, deltas = make_model(config).theta.numpy().copy(), []
     for staged in (False, True):
-        host = Host(config, load_dataset(config))
+        host = LocalClients(config, load_dataset(config))
         assert host.staging is None
         if staged:
             host.staging = torch.full_like(host.theta, np.nan)
@@ -187,6 +188,6 @@ def test_staging_changes_nothing() -> None:
 def test_mpi_is_given_a_gpu_s_memory_only_where_it_says_that_it_takes_it(
     device: str, settings: dict[str, str], aware: bool | None, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedmpi.comm.round.cuda_aware", lambda: aware)
+    monkeypatch.setattr("fedmpi.comm.exchanges.cuda_aware", lambda: aware)
     place = torch.device(device)
-    assert device_of_messages(place, Comm(**settings)) == (place if direct else None)
+    assert device_of_messages(place, CommSettings(**settings)) == (place if direct else None)

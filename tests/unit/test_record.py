@@ -38,7 +38,7 @@ def test_the_file_holds_what_the_schema_declares(tmp_path: Path) -> None:
         pass
     with h5py.File(tmp_path / "r.h5") as file:
         for dataset in SCHEMA:
-            if dataset.optional:
+            if dataset.per_client:
                 assert dataset.path not in file
                 continue
             made = file[dataset.path]

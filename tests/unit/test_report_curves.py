@@ -48,6 +48,19 @@ def test_mean_over_bytes_interpolates_and_ends_with_the_first_seed(tmp_path: Pat
     assert np.allclose(band.half, 0)
 
 
+def test_the_band_of_an_accuracy_stays_between_0_and_1(tmp_path: Path) -> None:
+    # Means 0.95 and half-widths of 12.7 · 0.05: far beyond both ends.
+    paths = [make_record(tmp_path / f"{a}.h5", seed=k, accuracy=a) for k, a in enumerate((0.9, 1.0))]
+    band = mean_curve(group(*paths), ROUNDS, "accuracy")
+    assert band is not None
+    assert band.low == pytest.approx([0.95 - 12.7062047 * 0.05] * 3)
+    assert band.high.tolist() == [1, 1, 1]
+    low = make_record(tmp_path / "low.h5", seed=2, accuracy=0.0)
+    end = last(mean_curve(group(*paths, low), BYTES, "accuracy"))
+    assert end is not None
+    assert (end.low, end.high) == (0, 1)
+
+
 def test_losses_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     band = mean_curve(group(make_record(tmp_path / "a.h5", losses=(8, float("nan"), 2))), ROUNDS)
     assert band is not None

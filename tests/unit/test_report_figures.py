@@ -62,6 +62,16 @@ def test_scales_follow_the_loss(tmp_path: Path) -> None:
     assert [text.get_text() for text in dwarfed.texts] == ["starts at 30, off the scale"]
 
 
+def test_no_band_of_accuracies_is_drawn_beyond_0_and_1(tmp_path: Path) -> None:
+    paths = [make_record(tmp_path / f"{k}.h5", seed=k, accuracy=a) for k, a in enumerate((0.02, 0.98))]
+    with house_style():
+        figure = draw_curves(read_study(paths), ROUNDS, "accuracy")
+    assert figure is not None
+    (filled,) = figure.axes[0].collections
+    heights = filled.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (0, 1)
+
+
 def test_one_scheme_has_nothing_to_differ_from(tmp_path: Path) -> None:
     with house_style():
         assert draw_difference(study(tmp_path, "md")) is None

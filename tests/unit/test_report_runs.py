@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import pytest
 
 from fedmpi.errors import ConfigError, RecordError
-from fedmpi.report.draws import draws
+from fedmpi.report.draws import Draws, draws
 from fedmpi.report.study import PHASES, read_run, read_study
 from tests.support.records import make_record, start_record
 
@@ -146,12 +147,93 @@ def test_schemes_without_a_law_say_why(tmp_path: Path, scheme: str, said: str) -
     assert said in found.sentences[0]
 
 
-def test_a_scheme_named_in_a_record_is_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "trap_of_a_record.py").write_text("class Own:\n    def __init__(self, p, m): ...\n")
+OWN = """
+import numpy as np
+from fedmpi.sampling import Cohort, Law
+
+class NoLaw:
+    def __init__(self, p, m):
+        self.p = p
+    def draw(self, rng):
+        return Cohort(np.arange(2), np.full(2, 0.5))
+
+class Both(NoLaw):
+    def law(self):
+        taken = np.array([1.0, 1.0, 0.0])
+        return Law(p=0.5 * taken, var=0 * taken, alpha=0.0, inclusion=taken, var_sum=0.0, mean_N=2.0,
+                   variance_of_N=lambda: 0.0)
+
+class Other(Both):
+    def law(self):
+        return Law(p=self.p, var=0 * self.p, alpha=0.0, inclusion=np.array([0.0, 1.0, 1.0]), var_sum=0.0, mean_N=2.0,
+                   variance_of_N=lambda: 0.0)
+
+class Biased(Both):
+    biased = True
+
+class Numbers(NoLaw):
+    def law(self):
+        return {"mean_N": 2.0}
+
+class Short(NoLaw):
+    def law(self):
+        return Law(p=self.p[:1], var=self.p, alpha=0.0, inclusion=self.p, var_sum=0.0, mean_N=2.0,
+                   variance_of_N=lambda: 0.0)
+
+class Raises(NoLaw):
+    def law(self):
+        raise KeyError("line one\\nline two \\x1b[31m")
+
+class Exits(NoLaw):
+    def law(self):
+        raise SystemExit(7)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Draws]:
+    """The draws of 40 rounds, clients 0 and 1 in each, of a class in a module of the user's own."""
+    (tmp_path / "own_schemes.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    (group,) = read_study([make_record(tmp_path / "a.h5", "trap_of_a_record:Own")]).groups
-    assert draws(group).law is None
-    assert "trap_of_a_record" not in sys.modules
+    monkeypatch.delitem(sys.modules, "own_schemes", raising=False)
+
+    def drawn(scheme: str) -> Draws:
+        path = make_record(tmp_path / f"{scheme.rpartition(':')[2]}.h5", scheme, losses=(), rounds=40)
+        return draws(*read_study([path]).groups)
+
+    return drawn
+
+
+def test_an_own_scheme_is_compared_with_its_law(own: Callable[[str], Draws]) -> None:
+    both, other = own("own_schemes:Both"), own("own_schemes:Other")
+    assert both.sentences == [
+        "own_schemes:Both: N, Σω and every client's share agree with the law over 40 rounds (mean N 2, law 2)."
+    ]
+    assert any("client 0 in 40 of 40 rounds where the law expects 0.0" in said for said in other.sentences)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        ("own_schemes:NoLaw", "not compared with its theory, because its class has no law()."),
+        ("own_schemes:Biased", "biased, so there is no law to compare with."),
+        ("own_schemes:Missing", "module own_schemes has no 'Missing')."),
+        ("no_such_module_here:Own", "no module 'no_such_module_here'; start fedmpi in the directory that holds it"),
+        ("own_schemes:Numbers", "its law() returned a dict; it must return a fedmpi.sampling.Law)."),
+        ("own_schemes:Short", "its law() has a p that is not an array of 3 finite numbers, one per client)."),
+        ("own_schemes:Raises", "its code raised KeyError: 'line one\\nline two \\x1b[31m')."),
+        ("own_schemes:Exits", "its code raised SystemExit: 7)."),
+        ("..:Own", "not compared with its theory ("),
+        (":", "not compared with its theory ("),
+    ],
+)
+def test_an_own_scheme_without_a_usable_law_says_why(own: Callable[[str], Draws], scheme: str, said: str) -> None:
+    found = own(scheme)
+    assert found.law is None
+    (sentence,) = found.sentences
+    assert sentence.startswith(f"{scheme}: ")
+    assert said in sentence
+    assert sentence.isprintable()
 
 
 def test_a_record_without_rounds_is_read(tmp_path: Path) -> None:

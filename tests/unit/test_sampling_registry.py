@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from fedmpi.cli.schemes import schemes
 from fedmpi.errors import ConfigError
 from fedmpi.sampling import SCHEMES, Cohort, make_scheme
 
@@ -122,6 +124,12 @@ class NoM:
 '''
 
 
+def test_the_command_lists_every_scheme_with_its_summary() -> None:
+    listed = CliRunner().invoke(schemes, [], catch_exceptions=False).output.split("\n\n")[0].splitlines()
+    assert [line.split(maxsplit=1) for line in listed] == [[name, cls.summary] for name, cls in SCHEMES.items()]
+    assert sum(line.lower().count("biased") for line in listed) == sum(cls.biased for cls in SCHEMES.values())
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module outside the package, in the current directory; its name is new for each test."""
@@ -186,8 +194,8 @@ def test_classes_that_cannot_be_used(own: str) -> None:
             "no_such_module_here:X",
             r"sampling\.scheme = 'no_such_module_here:X': no module 'no_such_module_here'",
         ),
-        (f"{own}:Missing", "has no class 'Missing' with a draw method"),
-        (f"{own}:NoDraw", "has no class 'NoDraw' with a draw method"),
+        (f"{own}:Missing", f"module {own} has no 'Missing'"),
+        (f"{own}:NoDraw", "must name a class with a draw method"),
         (f"{own}:NoM", r"__init__ must take \(p, m"),
         (":X", "cannot be imported"),
     ]:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmpi.errors import ConfigError
-from fedmpi.sampling import make_scheme, search
-from fedmpi.sampling.table import EXACT_N, ClusterTable, whole_shares
+from fedmpi.sampling import block_search, make_scheme
+from fedmpi.sampling.cluster_table import EXACT_N, ClusterTable, whole_shares
 from fedmpi.sampling.ward import cut_by_weight, distances, ward_tree
 
 scipy_hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
@@ -115,8 +115,8 @@ def test_block_search_is_searchsorted(table: list[int], keys: list[int]) -> None
     ascending = np.sort(np.array([*table, 51]))
     for dtype in (np.int64, np.float64, object):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(search, "SMALL", 0)
-            found = search.BlockSearch(ascending.astype(dtype)).first_above(np.array(keys, dtype=dtype))
+            patch.setattr(block_search, "SMALL", 0)
+            found = block_search.BlockSearch(ascending.astype(dtype)).first_above(np.array(keys, dtype=dtype))
         assert found.tolist() == np.searchsorted(ascending, keys, side="right").tolist()
 
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedmpi.errors import ConfigError
-from fedmpi.scale import CLUSTER, Job, Machine, predict
-from fedmpi.scale.advice import advice, counts, crossing, keeps_up, turn
+from fedmpi.scale import CLUSTER, JobShape, Machine, predict
+from fedmpi.scale.advice import choose_exchange, counts, crossover, saturation, server_load
 from fedmpi.scale.fit import FIXED, Measured, fit
 from fedmpi.scale.machine import PER_BYTE
+from fedmpi.scale.measurement import fit_machine, read_machine, typical_round
 
 EXCHANGES = ("per-client", "reduced")
 RATES = CLUSTER.rates[-1]
-LARGE = Job(workers=64, m=256, theta_bytes=400_000_000, ranks_per_node=4, compute=2.0)
+LARGE = JobShape(workers=64, m=256, theta_bytes=400_000_000, ranks_per_node=4, compute=2.0)
 
 
-def some_jobs(count: int = 200) -> list[Job]:
+def some_jobs(count: int = 200) -> list[JobShape]:
     rng = random.Random(7)
     return [
-        Job(rng.randint(1, 300), rng.randint(1, 500), rng.randint(4, 10**9), exchange, down, rng.randint(1, 40),
+        JobShape(rng.randint(1, 300), rng.randint(1, 500), rng.randint(4, 10**9), exchange, down, rng.randint(1, 40),
             rng.choice([0.0, rng.random()]))
         for _ in range(count) for exchange in EXCHANGES for down in ("bcast", "p2p", "p2p-per-client")
     ]  # fmt: skip
@@ -32,7 +35,7 @@ def with_rates(machine: Machine, **changes: float) -> Machine:
     return machine.changed({"rates": tuple(each.changed(changes) for each in machine.rates)})
 
 
-def total(machine: Machine, job: Job) -> float:
+def total(machine: Machine, job: JobShape) -> float:
     return predict(machine, job).total
 
 
@@ -71,7 +74,7 @@ def test_down_and_fixed_grow_with_the_workers(exchange: str) -> None:
 
 def test_the_servers_link_carries_every_update() -> None:
     # One rank per node: all workers are far, and of large updates only the bytes count.
-    job = Job(workers=1000, m=1000, theta_bytes=10**9, ranks_per_node=1)
+    job = JobShape(workers=1000, m=1000, theta_bytes=10**9, ranks_per_node=1)
     assert predict(CLUSTER, job).up == pytest.approx(1000 * 10**9 * CLUSTER.link, rel=2e-3)
     assert predict(CLUSTER, replace(job, workers=10)).up == pytest.approx(predict(CLUSTER, job).up)
     # All on one node: the server copies every one. Ranks that have no core of their own are in its way.
@@ -84,7 +87,8 @@ def test_the_servers_link_carries_every_update() -> None:
 def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
     bytes_only = CLUSTER.changed({"latency": 0.0, "overhead": 0.0})
     up = {
-        W: predict(bytes_only, Job(W, 10**4, 10**9, "reduced", ranks_per_node=1)).up for W in (1, 3, 7, 8, 1023, 1024)
+        W: predict(bytes_only, JobShape(W, 10**4, 10**9, "reduced", ranks_per_node=1)).up
+        for W in (1, 3, 7, 8, 1023, 1024)
     }
     hop = 2 * 10**9 * (CLUSTER.link + RATES.combine)
     assert {W: round(seconds / hop) for W, seconds in up.items()} == {1: 1, 3: 2, 7: 3, 8: 4, 1023: 10, 1024: 11}
@@ -92,7 +96,7 @@ def test_the_reduction_grows_as_the_depth_of_its_tree() -> None:
 
 def test_ranks_beyond_the_cores_take_turns() -> None:
     machine = CLUSTER.changed({"cores": 2})
-    one_node = [Job(W, 64, 10**8, "reduced", ranks_per_node=100, compute=1.0) for W in (2, 8, 32)]
+    one_node = [JobShape(W, 64, 10**8, "reduced", ranks_per_node=100, compute=1.0) for W in (2, 8, 32)]
     # Two cores do the work of 64 clients, whatever the number of workers.
     waits = [predict(machine, job).wait for job in one_node]
     assert waits == pytest.approx([waits[0]] * 3)
@@ -127,13 +131,13 @@ def test_rates_lie_between_those_of_the_sizes_that_are_known() -> None:
     assert machine.at(10**6).size == 10**6
 
 
-def measured(machine: Machine, jobs: list[Job]) -> list[Measured]:
+def measured(machine: Machine, jobs: list[JobShape]) -> list[Measured]:
     return [Measured(job, predict(machine, job).total) for job in jobs]
 
 
-def jobs_of(workers: tuple[int, ...]) -> list[Job]:
+def jobs_of(workers: tuple[int, ...]) -> list[JobShape]:
     return [
-        Job(W, m * W, b, exchange, ranks_per_node=max(workers) + 1)
+        JobShape(W, m * W, b, exchange, ranks_per_node=max(workers) + 1)
         for W in workers for m in (1, 4) for b in (4, 2**20, 2**24, 2**26) for exchange in EXCHANGES
     ]  # fmt: skip
 
@@ -153,7 +157,7 @@ def test_a_fit_finds_the_machine_that_made_the_rounds() -> None:
         assert [each.size for each in found.rates] == [2**20, 2**24, 2**26]
         for each in rounds:
             assert predict(found, each.job).total == pytest.approx(each.seconds, rel=0.03)
-    elsewhere = Job(8, 500, 10**8, ranks_per_node=9)
+    elsewhere = JobShape(8, 500, 10**8, ranks_per_node=9)
     assert total(fit(known, rounds)[0], elsewhere) == pytest.approx(total(true, elsewhere), rel=0.03)
 
 
@@ -169,7 +173,7 @@ def test_what_rounds_show_only_together_stays_near_what_was_known() -> None:
 
 
 def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
-    jobs = [Job(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
+    jobs = [JobShape(W, 2 * W, b, "reduced", ranks_per_node=1) for W in (1, 2) for b in (4, 2**24)]
     found, assumed = fit(CLUSTER, [Measured(job, 2 * total(CLUSTER, job)) for job in jobs])
     assert assumed == ["update", "crowding", "copy", "spread", "add"]
     assert (found.update, found.rates[0].copy, found.rates[0].add) == (CLUSTER.update, RATES.copy, RATES.add)
@@ -179,22 +183,65 @@ def test_a_fit_leaves_alone_what_it_does_not_see() -> None:
     assert assumed == ["update", "crowding", *PER_BYTE]
 
 
+def test_a_machine_is_fitted_to_what_doctor_measures() -> None:
+    rounds = measured(CLUSTER, jobs_of((1, 2, 4)))
+    arithmetic = dict.fromkeys((2**20, 2**24, 2**26), (RATES.add, RATES.step))
+    alone = fit_machine(rounds, overhead=3e-6, cores=2, arithmetic=arithmetic, far=[])
+    assert (alone.machine.overhead, alone.machine.cores) == (3e-6, 2)
+    assert (alone.machine.latency, alone.machine.link) == (CLUSTER.latency, CLUSTER.link)
+    assert alone.assumed[-2:] == ("latency", "link")
+    # The slower of two lines counts: 10 µs minus two overheads; 40 ms for 4 MB.
+    far = [[(8, 4e-6), (4_000_000, 2e-2)], [(8, 1e-5), (1000, 2e-5), (4_000_000, 4e-2 + 1e-5)]]
+    linked = fit_machine(rounds, overhead=3e-6, cores=2, arithmetic=arithmetic, far=far)
+    assert linked.machine.latency == pytest.approx(4e-6)
+    assert linked.machine.link == pytest.approx(1e-8)
+    assert not {"latency", "link"} & set(linked.assumed)
+
+
+def test_doctors_file_is_read_or_refused_with_a_sentence(tmp_path: Path) -> None:
+    ranks = [{"node": 0}, {"node": 0}, {"node": 2}]
+    content = {"ranks": ranks, "machine": CLUSTER.as_dict(), "machine_assumed": ["link"]}
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps(content))
+    found = read_machine(file)
+    assert (found.machine, found.assumed, found.ranks_per_node) == (CLUSTER, ("link",), 2)
+    for wrong in ("", "[]", "[" * 100_000, *(json.dumps({**content, **change}) for change in (
+        {"machine": None}, {"machine": {}}, {"ranks": []}, {"ranks": 3}, {"machine_assumed": None},
+    ))):  # fmt: skip
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match=r"mpirun -n 3 fedmpi doctor --json found\.json"):
+            read_machine(file)
+
+
+def test_the_round_of_a_record_is_its_mean_n_and_median_training_time() -> None:
+    assert typical_round(np.array([4, 4, 6]), np.array([1.0, 3.0, 100.0])) == (5, 3.0)
+    assert typical_round(np.array([0, 0, 1]), np.array([2.0])) == (1, 2.0)
+
+
+def test_an_infinitely_fast_link_serves_any_number_of_workers() -> None:
+    assert server_load(CLUSTER.changed({"link": 0.0}), LARGE).link_serves is None
+    far = replace(LARGE, ranks_per_node=1)
+    assert server_load(CLUSTER, far).link_serves == int(LARGE.compute / (LARGE.theta_bytes * CLUSTER.link))
+    load = server_load(CLUSTER, far)
+    assert load.round == pytest.approx(far.m * (load.receive + load.add))
+
+
 def test_more_workers_help_until_the_server_is_the_limit() -> None:
-    at = turn(CLUSTER, replace(LARGE, m=4096, ranks_per_node=1))
+    at = saturation(CLUSTER, replace(LARGE, m=4096, ranks_per_node=1))
     s = 400e6 * (CLUSTER.link + RATES.add)
     # κ/s workers deliver as fast as the server takes; the model's are 2 % of a round more or less.
-    assert keeps_up(CLUSTER, replace(LARGE, ranks_per_node=1)) == int(LARGE.compute / (s + CLUSTER.update))
+    assert server_load(CLUSTER, replace(LARGE, ranks_per_node=1)).serves == int(LARGE.compute / (s + CLUSTER.update))
     assert at.workers == pytest.approx(LARGE.compute / s, rel=0.15)
     assert at.limit == "the server's adding"
     slow_link = CLUSTER.changed({"link": 1 / 1e9})
-    assert turn(slow_link, replace(LARGE, m=4096, ranks_per_node=1)).limit == "the server's link"
-    trains_long = turn(CLUSTER, replace(LARGE, compute=1000.0))
+    assert saturation(slow_link, replace(LARGE, m=4096, ranks_per_node=1)).limit == "the server's link"
+    trains_long = saturation(CLUSTER, replace(LARGE, compute=1000.0))
     assert (trains_long.workers, trains_long.limit) == (LARGE.m, "training")
 
 
 def test_advice_turns_where_the_predicted_times_cross() -> None:
     job = replace(LARGE, m=64, compute=30.0)
-    at = crossing(CLUSTER, job)
+    at = crossover(CLUSTER, job)
     assert at is not None
     assert at > 1
     for W in range(1, 65):
@@ -202,8 +249,8 @@ def test_advice_turns_where_the_predicted_times_cross() -> None:
         gathered, reduced = (total(CLUSTER, replace(here, exchange=exchange)) for exchange in EXCHANGES)
         if at - 1 <= W:
             assert (reduced < gathered) == (at <= W)
-        assert advice(CLUSTER, here).startswith("Choose reduced") == (gathered > 1.1 * reduced)
-    assert crossing(CLUSTER, replace(job, workers=at - 1)) is None
+        assert choose_exchange(CLUSTER, here).startswith("Choose reduced") == (gathered > 1.1 * reduced)
+    assert crossover(CLUSTER, replace(job, workers=at - 1)) is None
 
 
 def test_counts_end_where_asked() -> None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedmpi.comm.bandwidth import carrier
-from fedmpi.comm.hardware import Seat, complaints, threads_for
+from fedmpi.comm.hardware import RankHardware, slowdowns, threads_for
 
 
-def seat(rank: int, host: str, *cores: int) -> Seat:
-    return Seat(rank, host, node=0, local_rank=rank, devices=(), mask=None, cores=cores, host_cores=4)
+def seat(rank: int, host: str, *cores: int) -> RankHardware:
+    return RankHardware(rank, host, node=0, local_rank=rank, devices=(), mask=None, cores=cores, host_cores=4)
 
 
 def test_room_for_everyone() -> None:
-    assert complaints([seat(0, "a", 0, 1), seat(1, "a", 2, 3), seat(2, "b", 0)], threads=1) == []
+    assert slowdowns([seat(0, "a", 0, 1), seat(1, "a", 2, 3), seat(2, "b", 0)], threads=1) == []
 
 
 def test_more_threads_than_cores_is_said_per_host() -> None:
     taken = [seat(0, "a", 0, 1), seat(1, "a", 0, 1), seat(2, "b", 0, 1, 2, 3)]
-    (sentence,) = complaints(taken, threads=2)
+    (sentence,) = slowdowns(taken, threads=2)
     assert sentence.startswith("a: 2 ranks × 2 threads on 2 cores")
     assert "hostfile" in sentence
 
 
 def test_two_ranks_bound_to_one_core() -> None:
     taken = [seat(0, "a", 0), seat(1, "a", 1), seat(2, "a", 1), seat(3, "b", 1)]
-    bound, crowded = complaints(taken, threads=1)
+    bound, crowded = slowdowns(taken, threads=1)
     assert bound.startswith("a: ranks 1, 2 are bound to core 1 together")
     assert "--bind-to none" in bound
     assert crowded.startswith("a: 3 ranks × 1 thread on 2 cores")

@@ -16,7 +16,7 @@ D = CHUNK + 100
 
 def summed(order: list[int], omega: np.ndarray, delta: np.ndarray, exponent: int = 0) -> ExactSum:
     total = ExactSum(D)
-    total.begin(exponent)
+    total.reset(exponent)
     for i in order:
         total.add(float(omega[i]), delta[i], float(np.linalg.norm(delta[i])))
     return total
@@ -43,7 +43,7 @@ def test_numpy_and_the_loops_in_c_give_the_same_bits(scale: float) -> None:
     plain._loops = None
     theta, steps = RNG.standard_normal(D).astype(np.float32), []
     for total in (compiled, plain):
-        total.begin(1)
+        total.reset(1)
         for i in range(6):
             total.add(float(omega[i]), delta[i], float(np.linalg.norm(delta[i])))
         steps.append(np.empty_like(theta))
@@ -84,7 +84,7 @@ def test_magnitude_bounds_theta() -> None:
 
 def test_updates_out_of_range_are_not_admitted() -> None:
     total = ExactSum(3)
-    total.begin(4)
+    total.reset(4)
     assert total.admits(0.5, 2.0**25)
     assert not total.admits(1.0, 2.0**25)
     assert not total.admits(0.5, float("nan"))
@@ -95,7 +95,7 @@ def test_updates_out_of_range_are_not_admitted() -> None:
 
 def test_the_largest_admitted_sum_does_not_overflow() -> None:
     total = ExactSum(1)
-    total.begin(0)
+    total.reset(0)
     for _ in range(64):
         total.add(1.0, np.array([2.0**20], np.float32), 2.0**20)
     assert total.total[0] == 2**62

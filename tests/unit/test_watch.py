@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi.errors import RecordError
+from fedmpi.report.format import display_width
 from fedmpi.report.live import cut, frame, one_line, snapshot, span, sparkline
-from fedmpi.report.tables import columns
 from tests.support.records import add_evaluation, add_round, make_record, start_record
 
 WATCH = [sys.executable, "-m", "fedmpi", "watch"]
@@ -59,7 +59,7 @@ def test_the_frame_of_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [20, 40, 200])
 def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
     lines = frame(snapshot(make_record(tmp_path / "a.h5", losses=[9.0] * 60)), width)
-    assert max(map(columns, lines)) <= width
+    assert max(map(display_width, lines)) <= width
 
 
 def test_time_left_is_at_the_pace_of_the_last_rounds(tmp_path: Path) -> None:
@@ -75,6 +75,18 @@ def test_time_left_is_at_the_pace_of_the_last_rounds(tmp_path: Path) -> None:
 def test_a_failed_run_says_why_without_escape_codes(tmp_path: Path) -> None:
     now = snapshot(make_record(tmp_path / "a.h5", failure="client 3 \x1b[31mdiverged", T=9))
     assert frame(now)[-1] == "failed: client 3 \ufffd[31mdiverged"
+
+
+def test_a_stopped_run_is_not_called_failed(tmp_path: Path) -> None:
+    path = make_record(tmp_path / "a.h5", stopped="stopped by SIGTERM", T=9)
+    lines = frame(snapshot(path))
+    assert lines[0] == "a.h5  md, seed 1  stopped"
+    assert lines[-1] == "stopped by SIGTERM"
+    assert one_line(snapshot(path)).startswith("stopped: round 2/9  loss 2.0000")
+    assert "fail" not in "".join([*lines, one_line(snapshot(path))])
+    watcher = watching("--once", path)
+    watcher.communicate(timeout=TIME_LIMIT)
+    assert watcher.returncode == 0
 
 
 def test_a_silent_writer_is_said_after_a_while(tmp_path: Path) -> None:

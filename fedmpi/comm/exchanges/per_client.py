@@ -1,8 +1,7 @@
-"""The `per-client` exchange: each Δ_i comes back as its own message while the next client trains.
+"""The `per-client` exchange: each Δ_i travels as its own message while the next client trains.
 
-What crosses the wire is what a federation would upload, and a row of numbers about it at the end of the same message.
-The server looks for messages and receives each into one of a bounded number of parcels; from the first sight of
-one until it is here the server does not sleep.
+What crosses the wire is what a federation would upload, with UPDATE_INFO at the end of the same message. The server
+probes for messages and receives each into one of a bounded number of buffers; while one is in flight it does not sleep.
 """
 
 from __future__ import annotations
@@ -14,50 +13,52 @@ from numpy.typing import NDArray
 
 from fedmpi.client import Training, Vector
 from fedmpi.comm.clocks import ClockMap
-from fedmpi.comm.messages import Order
-from fedmpi.comm.round import CLIENT, ROW, SENT_NORM, Add, Round, Row, new_vector, read_row, write_row
+from fedmpi.comm.exchanges.protocols import Add
+from fedmpi.comm.messages import UPDATE_INFO, Command
 from fedmpi.comm.tags import SERVER, Tag
+from fedmpi.comm.traffic import ArrivalRow, RoundTraffic, UpdateInfo, arrival, new_vector, update_info
 from fedmpi.comm.world import World
-from fedmpi.compression.upload import Packing
-from fedmpi.config import Comm
+from fedmpi.compression.upload import UploadEncoder
+from fedmpi.config import CommSettings
 from fedmpi.server import ExactSum
 
 # The server holds at most two updates per worker, and no more than this many bytes of them (but always two).
-PARCEL_BYTES = 512 * 2**20
-# A worker trains into one parcel while the other is on its way.
-WORKER_PARCELS = 2
+BUFFER_BYTES = 512 * 2**20
+# A worker trains into one buffer while the other is in flight.
+WORKER_BUFFERS = 2
+INFO_WORDS = UPDATE_INFO.itemsize // 8
 
 
-class Parcel:
-    """One update as it travels, float32 or the bytes that a codec made of it, and its row.
+class UpdateBuffer:
+    """One update as it travels, float32 or the bytes that a codec made of it, and its UPDATE_INFO.
 
-    MPI is handed float64: a message may have at most 2³¹ numbers, which is 16 GiB.
+    MPI is given float64: a message may have at most 2³¹ numbers, which is 16 GiB.
     """
 
-    def __init__(self, packing: Packing) -> None:
-        words = -(-packing.size // 8)
-        self.message: NDArray[np.float64] = torch.zeros(words + ROW, dtype=torch.float64).numpy()
-        self.row = self.message[words:]
-        self.payload = self.message.view(np.uint8)[: packing.size]
+    def __init__(self, encoder: UploadEncoder) -> None:
+        words = -(-encoder.nbytes // 8)
+        self.message: NDArray[np.float64] = torch.zeros(words + INFO_WORDS, dtype=torch.float64).numpy()
+        self.info = self.message[words:].view(UPDATE_INFO)
+        self.payload = self.message.view(np.uint8)[: encoder.nbytes]
         # Without a codec the payload is the update itself.
-        self.delta = None if packing.codec else self.payload.view(np.float32)
+        self.delta = None if encoder.codec else self.payload.view(np.float32)
 
-    def write(self, row: Row) -> None:
-        self.row[:] = row
+    def write(self, info: UpdateInfo) -> None:
+        self.info[0] = info
 
 
-class DeviceParcel:
-    """The same in a device's memory, from which MPI takes it; for updates without a codec."""
+class DeviceUpdateBuffer:
+    """The same in a GPU's memory, from which MPI takes it; for updates without a codec."""
 
-    def __init__(self, packing: Packing, device: torch.device) -> None:
-        words = -(-packing.size // 8)
-        self.message = torch.zeros(words + ROW, dtype=torch.float64, device=device)
-        self.row = self.message[words:]
+    def __init__(self, encoder: UploadEncoder, device: torch.device) -> None:
+        words = -(-encoder.nbytes // 8)
+        self.message = torch.zeros(words + INFO_WORDS, dtype=torch.float64, device=device)
+        self.info = self.message[words:]
         self.payload = np.empty(0, np.uint8)
-        self.delta = self.message.view(torch.float32)[: packing.size // 4]
+        self.delta = self.message.view(torch.float32)[: encoder.nbytes // 4]
 
-    def write(self, row: Row) -> None:
-        self.row.copy_(torch.tensor(row, dtype=torch.float64))
+    def write(self, info: UpdateInfo) -> None:
+        self.info.copy_(torch.from_numpy(np.array([info], UPDATE_INFO).view(np.float64)))
         if self.message.is_cuda:
             torch.cuda.synchronize(self.message.device)  # MPI does not wait for torch's stream
 
@@ -65,114 +66,113 @@ class DeviceParcel:
 class PerClientInbox:
     """The server's end: updates from any worker, in any order."""
 
-    rows_in_reports = False
+    infos_in_reports = False
 
-    def __init__(self, world: World, d: int, workers: int, packing: Packing, clocks: ClockMap) -> None:
-        self.world, self.packing, self.clocks = world, packing, clocks
-        self.room = max(2, min(2 * workers, PARCEL_BYTES // packing.size))
-        self.free: list[Parcel] = []
-        self.decoded = new_vector(d if packing.codec else 0)
+    def __init__(self, world: World, d: int, workers: int, encoder: UploadEncoder, clocks: ClockMap) -> None:
+        self.world, self.encoder, self.clocks = world, encoder, clocks
+        self.room = max(2, min(2 * workers, BUFFER_BYTES // encoder.nbytes))
+        self.free: list[UpdateBuffer] = []
+        self.decoded = new_vector(d if encoder.codec else 0)
         self.status = MPI.Status()
-        self.flying: list[tuple[MPI.Request, int, Parcel]] = []
-        self.landed: list[tuple[Row, int, float]] = []
-        self.due = 0
+        self.in_flight: list[tuple[MPI.Request, int, UpdateBuffer]] = []
+        self.arrived: list[tuple[UpdateInfo, int, float]] = []
+        self.pending = 0
 
     @property
     def flowing(self) -> bool:
-        return bool(self.flying)
+        return bool(self.in_flight)
 
-    def begin(self, expected: int) -> None:
-        self.due = expected
-        self.landed = []
+    def open(self, expected: int) -> None:
+        self.pending = expected
+        self.arrived = []
 
-    def excuse(self, count: int) -> None:
-        self.due -= count
+    def expect_fewer(self, count: int) -> None:
+        self.pending -= count
 
     def poll(self, add: Add) -> bool:
         moved = self._receive()
         still = []
-        for flight in self.flying:
-            request, rank, parcel = flight
+        for flight in self.in_flight:
+            request, rank, buffer = flight
             if request.Test():
                 moved = True
-                self.due -= 1
-                row = parcel.row.tolist()
-                self.landed.append((row, rank, self.world.now()))
-                add(int(row[CLIENT]), row[SENT_NORM], self._unpack(parcel))
-                self.free.append(parcel)
+                self.pending -= 1
+                info = buffer.info[0]
+                self.arrived.append((info.item(), rank, self.world.now()))
+                add(int(info["client"]), float(info["sent_norm"]), self._decode(buffer))
+                self.free.append(buffer)
             else:
                 still.append(flight)
-        self.flying = still
+        self.in_flight = still
         return moved
 
-    def finish(self, total: ExactSum, seen: Round) -> None:
-        flown = [read_row(row, rank, self.clocks, at) for row, rank, at in self.landed]
-        seen.arrivals += flown
-        seen.up = [(arrival.post_time, arrival.arrive_time) for arrival in flown]
-        seen.up_bytes += len(flown) * self.packing.size
-        seen.control_bytes += len(flown) * 8 * ROW
+    def finish(self, total: ExactSum, traffic: RoundTraffic) -> None:
+        rows: list[ArrivalRow] = [arrival(info, rank, self.clocks, at) for info, rank, at in self.arrived]
+        traffic.add_arrivals(rows)
+        post, arrive = (UPDATE_INFO.names.index("post_time"), -1)  # type: ignore[union-attr]
+        traffic.up = [(row[post], row[arrive]) for row in rows]
+        traffic.up_bytes += len(rows) * self.encoder.nbytes
+        traffic.control_bytes += len(rows) * UPDATE_INFO.itemsize
 
     def _receive(self) -> bool:
-        """Start to receive what has come into sight, as far as there is room; returns whether anything has."""
-        seen = len(self.flying)
-        while len(self.flying) < min(self.due, self.room):
+        """Start to receive the messages that have come into sight, as far as there is room; whether there was any."""
+        before = len(self.in_flight)
+        while len(self.in_flight) < min(self.pending, self.room):
             message = self.world.comm.Improbe(MPI.ANY_SOURCE, Tag.UPDATE, self.status)
             if message is None:
                 break
-            parcel = self.free.pop() if self.free else Parcel(self.packing)
-            self.flying.append((message.Irecv(parcel.message), self.status.source, parcel))
-        return len(self.flying) > seen
+            buffer = self.free.pop() if self.free else UpdateBuffer(self.encoder)
+            self.in_flight.append((message.Irecv(buffer.message), self.status.source, buffer))
+        return len(self.in_flight) > before
 
-    def _unpack(self, parcel: Parcel) -> NDArray[np.float32]:
-        if self.packing.codec:
-            self.packing.codec.decode(parcel.payload, self.decoded)
-        return self.decoded if parcel.delta is None else parcel.delta
+    def _decode(self, buffer: UpdateBuffer) -> NDArray[np.float32]:
+        if self.encoder.codec:
+            self.encoder.codec.decode(buffer.payload, self.decoded)
+        return self.decoded if buffer.delta is None else buffer.delta
 
 
 class PerClientOutbox:
-    """A worker's end: two parcels, so that one update can be on its way while the next is computed."""
+    """A worker's end: two buffers, so that one update can be in flight while the next is computed."""
 
-    def __init__(self, world: World, d: int, settings: Comm, device: torch.device | None = None) -> None:
-        self.world, self.overlap, self.packing = world, settings.overlap, Packing(settings, d)
-        self.parcels: list[Parcel | DeviceParcel] = [
-            DeviceParcel(self.packing, device) if device else Parcel(self.packing) for _ in range(WORKER_PARCELS)
+    def __init__(self, world: World, d: int, settings: CommSettings, device: torch.device | None = None) -> None:
+        self.world, self.overlap, self.encoder = world, settings.overlap, UploadEncoder(settings, d)
+        self.buffers: list[UpdateBuffer | DeviceUpdateBuffer] = [
+            DeviceUpdateBuffer(self.encoder, device) if device else UpdateBuffer(self.encoder)
+            for _ in range(WORKER_BUFFERS)
         ]
-        self.sent = [MPI.REQUEST_NULL] * WORKER_PARCELS
-        self.uncompressed = new_vector(d if self.packing.codec else 0)
+        self.sent = [MPI.REQUEST_NULL] * WORKER_BUFFERS
+        self.uncompressed = new_vector(d if self.encoder.codec else 0)
         self.current = 0
 
-    def begin(self, order: Order) -> None:
-        self.order = order
+    def open(self, command: Command) -> None:
+        self.command = command
 
     def slot(self) -> Vector:
-        self.current = (self.current + 1) % WORKER_PARCELS
-        self._settle()
-        return self._delta()
-
-    def deliver(self, training: Training, omega: float) -> None:
-        order, parcel = self.order, self.parcels[self.current]
-        key = order.run, order.seed, order.t, training.client
-        sent_norm = training.norm
-        if self.packing.codec:
-            sent_norm = self.packing.pack(self.uncompressed, training.norm, key, parcel.payload)
-        parcel.write(write_row(training, sent_norm, self.world.now()))
-        self.sent[self.current] = self.world.comm.Isend(parcel.message, SERVER, Tag.UPDATE)
-        if not self.overlap:
-            self._settle()
-
-    def _delta(self) -> Vector:
-        delta = self.parcels[self.current].delta
+        self.current = (self.current + 1) % WORKER_BUFFERS
+        self._complete_send()
+        delta = self.buffers[self.current].delta
         return self.uncompressed if delta is None else delta
 
-    def _settle(self) -> None:
-        """Wait until the update in the current parcel has left."""
+    def deliver(self, training: Training, omega: float) -> None:
+        command, buffer = self.command, self.buffers[self.current]
+        key = command.run, command.seed, command.t, training.client
+        sent_norm = training.delta_norm
+        if self.encoder.codec:
+            sent_norm = self.encoder.encode(self.uncompressed, training.delta_norm, key, buffer.payload)
+        buffer.write(update_info(training, sent_norm, self.world.now()))
+        self.sent[self.current] = self.world.comm.Isend(buffer.message, SERVER, Tag.UPDATE)
+        if not self.overlap:
+            self._complete_send()
+
+    def _complete_send(self) -> None:
+        """Wait until the update in the current buffer has left."""
         self.world.wait_for(self.sent[self.current], flowing=True)
 
     def progress(self) -> None:
         MPI.Request.Testall(self.sent)
 
-    def rows(self) -> NDArray[np.float64]:
-        return np.empty((0, ROW))
+    def infos(self) -> NDArray[np.void]:
+        return np.empty(0, UPDATE_INFO)
 
     def finish(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Reading archives that others made: never extracted by name, never more than a set size, nothing but plain files."""
+"""Reading archives from others: nothing is extracted to disk, only plain files are read, and sizes are bounded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BLOCK = 1 << 20
 def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> Iterator[tuple[str, bytes]]:
     """(name, content) of the wanted files of a .tar.gz, in its order, read straight from it.
 
-    Refused, before anything of it is kept: names that lead out of a folder, links and devices, more than 1,000
-    members, a name twice, and more than `most_bytes` when unpacked (counted while unpacking, so a bomb costs no more).
+    Raises a DataError for names that lead out of a folder, links and devices, more than 1,000
+    members, a name twice, and more than `most_bytes` when unpacked (counted while unpacking, so that a bomb is cheap).
     """
     seen: set[str] = set()
     try:
@@ -41,7 +41,7 @@ def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> 
                     if len(content) != member.size:
                         raise DataError(f"{path}: '{member.name}' is cut short; get the archive again")
                     yield member.name, content
-            # To the end, where gzip's own checksum stands.
+            # Read to the end, so that gzip checks its checksum.
             while bounded.read(BLOCK):
                 pass
     except (tarfile.TarError, EOFError, zlib.error, OSError, LookupError, ValueError, RecursionError) as error:
@@ -49,7 +49,7 @@ def read_members(path: Path, wanted: Callable[[str], bool], most_bytes: int) -> 
 
 
 class Header(tarfile.TarInfo):
-    """A member's header, refused before what it announces is read if that is not what archives of data have."""
+    """A member's header; one of an implausible size is rejected before its content is read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
@@ -75,7 +75,7 @@ def check_member(path: Path, member: tarfile.TarInfo, seen: set[str], most_bytes
 
 
 class Bounded(io.RawIOBase):
-    """A stream that ends in a DataError after `most` bytes."""
+    """A stream that raises a DataError after `most` bytes."""
 
     def __init__(self, stream: BinaryIO | gzip.GzipFile, most: int, path: Path) -> None:
         self.stream, self.most, self.path, self.count = stream, most, path, 0
@@ -89,7 +89,7 @@ class Bounded(io.RawIOBase):
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:
-    """A file's content; refused if there is no such file or it is larger than `most_bytes`."""
+    """The content of a plain file of at most `most_bytes`; a DataError for any other."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file")
     try:
@@ -103,5 +103,5 @@ def read_file(path: Path, most_bytes: int) -> bytes:
 
 
 def sha256_of(path: Path, most_bytes: int) -> str:
-    """The SHA-256 of a file in hexadecimal, likewise."""
+    """The SHA-256 of such a file, in hexadecimal."""
     return hashlib.sha256(read_file(path, most_bytes)).hexdigest()

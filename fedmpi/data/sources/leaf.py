@@ -1,7 +1,7 @@
 """LEAF's Shakespeare as its preprocessing writes it: JSON of 80-character windows, in folders `train` and `test`.
 
-Its own split is kept. Neighbouring windows share all but a few characters, so each user's windows are laid over one
-another into a text, with the place of every window in it: window s is again exactly text[a:a+80], text[a+80].
+LEAF's own split is kept. Neighbouring windows share all but a few characters, so the windows of each user are joined
+into one text by their overlaps, with the start of every window: window s is again exactly text[a:a+80], text[a+80].
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def arrays_of(users: Users) -> dict[str, NDArray[Any]]:
 
 
 def lay_over(windows: list[str], text: str) -> tuple[str, list[int]]:
-    """(text, places): `text` continued so that each window stands in it at its place; a window that begins within the
-    last one is laid over it, any other is appended."""
+    """(text, starts): `text` continued so that it contains each window at its start. A window that overlaps the end of
+    the previous one continues it; any other is appended."""
     pieces, length, last, starts = [text], len(text), "", []
     for window in windows:
         shift = next((k for k in range(len(last)) if last[k:] == window[: len(last) - k]), len(last))

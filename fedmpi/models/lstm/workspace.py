@@ -1,4 +1,4 @@
-"""The memory that `lstm_cpu` computes in, made once per shape of batch, with all addresses the loops in C are given."""
+"""The memory that `compiled` computes in, allocated once per shape of batch, and its addresses for the loops in C."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Operands:
         self.table, self.dtable = torch.zeros(2, VOCABULARY if first else 1, gates)
 
     def take(self, weights: Weights, embedding: Tensor) -> None:
-        """Take θ."""
+        """Copy a layer's part of θ."""
         torch.cat([weights.hh] if self.first else [weights.ih, weights.hh], dim=1, out=self.weight_t)
         self.weight.copy_(self.weight_t.t())
         bias = weights.bias_ih + weights.bias_hh
@@ -64,8 +64,8 @@ class Operands:
 
 
 class Space:
-    """Memory for windows of `length` characters, `rows` at a time. With `keep`, every step in time has its own, which
-    the gradient reads; without, all steps share that of one."""
+    """Memory for windows of `length` characters, `rows` at a time. With `keep`, every time step has its own memory,
+    which the gradient reads; without, all steps share one."""
 
     def __init__(self, rows: int, length: int, operands: list[Operands], keep: bool) -> None:
         self.rows, self.length = rows, length
@@ -77,7 +77,7 @@ class Space:
         self.layers[-1].connect([self.top] * length, self.dtop)
 
     def begin(self, x: Tensor) -> None:
-        """Take windows (B, T); all that is summed up, and the states before the first step, become zero."""
+        """Copy windows (B, T), and zero the sums and the states before the first step."""
         self.layers[0].index.copy_(x.t())
         for layer in self.layers:
             for part in (layer.inputs[0], layer.c[0], layer.dinputs, layer.dc, layer.of.dtable):
@@ -85,7 +85,7 @@ class Space:
 
 
 class Layer:
-    """One layer's part of it."""
+    """The memory of one layer."""
 
     def __init__(self, rows: int, length: int, of: Operands, keep: bool) -> None:
         self.rows, self.length, self.of = rows, length, of
@@ -99,7 +99,7 @@ class Layer:
         self.index = torch.zeros((length, rows), dtype=torch.int64)
 
     def connect(self, above: list[Tensor], dabove: Tensor) -> None:
-        """Say where h goes at each step besides this layer's next input, and where its derivative comes from."""
+        """Set where h is written at each step besides this layer's next input, and where its derivative is read."""
         of, table, dtable, dc = self.of, *map(address, (self.of.table, self.of.dtable, self.dc))
         c, gates, index = (list(map(address, parts)) for parts in (self.c, self.gates, self.index))
         h, dh = [address(part[:, -of.hidden :]) for part in self.inputs], address(self.dinputs[:, -of.hidden :])

@@ -14,9 +14,9 @@ from fedmpi.report.figures.draws import draw_N, draw_participation, draw_sum_ome
 from fedmpi.report.figures.loss import draw_curves, draw_difference, ends
 from fedmpi.report.figures.style import house_style, save
 from fedmpi.report.figures.time import draw_phases, draw_ranks
+from fedmpi.report.format import plus_minus
 from fedmpi.report.results import cohorts, phases, ranks
 from fedmpi.report.study import Study
-from fedmpi.report.tables import plus_minus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,9 @@ import numpy as np
 
 from fedmpi.report.curves import ROUNDS, Axis, difference, last, mean_curve
 from fedmpi.report.figures.style import FAINT, look, new_figure, whole_numbers
-from fedmpi.report.statistics import Band, Floats
+from fedmpi.report.format import plus_minus, scale
+from fedmpi.report.statistics import Band
 from fedmpi.report.study import Group, Study
-from fedmpi.report.tables import plus_minus, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ def draw_band(axes: Any, group: Group, band: Band, factor: float, phase: float) 
         label=group.short,
     )
     if band.half is not None:
-        axes.fill_between(x, band.mean - band.half, band.mean + band.half, color=style.colour, alpha=0.16, linewidth=0)
+        axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.16, linewidth=0)
 
 
 def frame_lines(axes: Any, curves: list[Band]) -> None:
@@ -98,7 +98,7 @@ def frame_lines(axes: Any, curves: list[Band]) -> None:
 
 def fit_losses(axes: Any, curves: list[Band]) -> None:
     """A logarithmic scale for a loss that falls by decades; else, if the first steps dwarf the rest, the rest only."""
-    lowest = min(float(lower(band).min()) for band in curves)
+    lowest = min(float(band.low.min()) for band in curves)
     start = max(float(band.mean.max()) for band in curves)
     if lowest > 0 and start > LOG_ABOVE * lowest:
         axes.set_yscale("log")
@@ -106,8 +106,8 @@ def fit_losses(axes: Any, curves: list[Band]) -> None:
     late = [band.x >= EARLY * max(float(band.x[-1]) for band in curves) for band in curves]
     if not all(later.any() for later in late):
         return
-    low = min(float(lower(band)[later].min()) for band, later in zip(curves, late, strict=True))
-    high = max(float((2 * band.mean - lower(band))[later].max()) for band, later in zip(curves, late, strict=True))
+    low = min(float(band.low[later].min()) for band, later in zip(curves, late, strict=True))
+    high = max(float(band.high[later].max()) for band, later in zip(curves, late, strict=True))
     if 0 < high - low < DWARFED * (start - low):
         margin = 0.08 * (high - low)
         axes.set_ylim(low - margin, high + 2 * margin)
@@ -119,10 +119,6 @@ def fit_losses(axes: Any, curves: list[Band]) -> None:
             color=FAINT,
             fontsize=8,
         )
-
-
-def lower(band: Band) -> Floats:
-    return band.mean if band.half is None else band.mean - band.half
 
 
 def finish(figure: Figure, axes: Any, axis: Axis) -> None:

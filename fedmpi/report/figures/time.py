@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmpi.report.figures.style import PHASE_COLOURS, RANK_COLOURS, new_figure
+from fedmpi.report.format import scale
+from fedmpi.report.format import seconds as shown
 from fedmpi.report.results import RANK_TIMES, per_round, rank_time
 from fedmpi.report.statistics import Floats
 from fedmpi.report.study import PHASES, Group, Study
-from fedmpi.report.tables import scale
-from fedmpi.report.tables import seconds as shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ from fedmpi.report import text
 from fedmpi.report.draws import Draws
 from fedmpi.report.figures import Picture
 from fedmpi.report.figures.style import look
-from fedmpi.report.forms import Table
+from fedmpi.report.format import printable
 from fedmpi.report.page.stylesheet import CSS
 from fedmpi.report.study import Study
-from fedmpi.report.tables import printable
+from fedmpi.report.tables import Table
 
 MOST_ROWS = 400
 """Longer tables are in their CSV file only."""
@@ -176,8 +176,23 @@ def table(material: Material, name: str, kind: str = "") -> str:
     if len(found.rows) > MOST_ROWS:
         shown, said = "", f"{said} {len(found.rows)} rows: in the files only."
     else:
-        shown = f'<div class="{kind}">{found.html(chips(material.study))}</div>'
+        shown = f'<div class="{kind}">{html_table(found, chips(material.study))}</div>'
     return f'{shown}<p class="caption">{escape(said)} <span class="files">{links}</span></p>'
+
+
+def html_table(table: Table, chip: Callable[[str], str]) -> str:
+    """A <table>; chip gives the mark put before a row's name."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in table.titles)
+    body = "".join(
+        f'<tr><th scope="row">{chip(row[0])}{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>\n"
+        for row in table.shown()
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+    )
 
 
 def chips(study: Study) -> Callable[[str], str]:

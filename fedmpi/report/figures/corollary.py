@@ -1,4 +1,4 @@
-"""The picture of the corollary: where uniform beats MD as one client's importance and m vary."""
+"""The figure of the corollary: for which importance of one client, and which m, uniform beats MD."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedmpi.theory.corollary import one_heavy_client
 
 
 def plot_region(n: int, file: Path) -> None:
-    """Writes to `file` the (m, p_1) where uniform has the better guarantee, the others sharing 1 − p_1."""
+    """Draw to `file` the (m, p_1) for which uniform has the better guarantee; the other clients share 1 − p_1."""
     from matplotlib.figure import Figure
 
     m = np.arange(1, n + 1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A search in a large ascending table that waits for memory a few times, not once per halving."""
+"""Binary search in large tables with few cache misses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fedmpi.sampling.law import Ints
 
 BLOCK = 256
 SMALL = 1 << 16
-"""A table of at most this many entries stays in cache whole, and numpy's own search is as fast."""
+"""A table of at most this many entries fits in the cache, and numpy's own search is as fast."""
 
 
 class BlockSearch:
-    """Answers np.searchsorted(table, keys, side="right") by the block first, then within it.
+    """np.searchsorted(table, keys, side="right") in two steps: first the block, then the place within it.
 
-    The short list of the blocks' last entries stays in cache, and inside the blocks all keys halve together,
-    so that their loads overlap: twice to four times as fast as searchsorted at n = 10⁷. table: (n,)
-    ascending, int64, float64 or Python ints, with every key below its last entry.
+    The short list of the blocks' last entries stays in the cache. Within the blocks all keys are searched at once, so
+    that their memory loads overlap: two to four times as fast as searchsorted at n = 10⁷. table: (n,) ascending,
+    int64, float64 or Python ints, with every key below its last entry.
     """
 
     def __init__(self, table: NDArray[Any]) -> None:
@@ -33,7 +33,7 @@ class BlockSearch:
         found: Ints = np.searchsorted(self._block_ends, keys, side="right") * BLOCK
         half = BLOCK // 2
         while half:
-            # Past the end the last entry stands in: it is above every key, so the search stays left of it.
+            # Indices past the end are clipped to the last entry, which is above every key: the search stays left of it.
             found += half * (self._table.take(found + (half - 1), mode="clip") <= keys)
             half //= 2
         return found

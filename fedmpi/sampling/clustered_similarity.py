@@ -1,4 +1,4 @@
-"""Clustered sampling with clusters of clients whose latest updates are alike."""
+"""Clustered sampling with clusters of clients whose latest updates are similar."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedmpi.errors import ConfigError
+from fedmpi.sampling.cluster_table import ClusterTable, Whole, narrowed
 from fedmpi.sampling.clustered import ClusteredLaw, included, law_of_table, shares_of
 from fedmpi.sampling.law import Floats, Ints
 from fedmpi.sampling.md import counted
 from fedmpi.sampling.scheme import Cohort, Scheme
-from fedmpi.sampling.table import ClusterTable, Whole, narrowed
 from fedmpi.sampling.ward import DISTANCES, cut_by_weight, distances, ward_tree
 
 LARGEST_N = 4096
-"""The distance matrix has n² entries, and the updates of all seen clients are kept: n is limited."""
+"""Largest n: the distance matrix has n² entries, and the latest update of every client is kept."""
 
 
 class ClusteredSimilarity(Scheme):
@@ -23,9 +23,9 @@ class ClusteredSimilarity(Scheme):
 
     Ward clustering of the clients' latest updates (zero for a client not seen yet), cut so that no group
     weighs more than 1/m; the m heaviest groups start the m clusters, and the clients of the others are poured
-    into the room left. Whole numbers throughout, so E[ω_i] = p_i at every moment. Fraboni, Vidal, Kameni,
+    into the room left. All arithmetic is in whole numbers, so E[ω_i] = p_i in every round. Fraboni, Vidal, Kameni,
     Lorenzi: Clustered Sampling, Algorithm 2. `sampling.distance` is "l2" (default), "l1" or "cosine";
-    `sampling.recluster_every` (default 1) says every how many rounds the clusters are made anew.
+    `sampling.recluster_every` (default 1) is the number of rounds between two clusterings.
     """
 
     name = "clustered-similarity"
@@ -75,18 +75,18 @@ class ClusteredSimilarity(Scheme):
         return self.table.dense(self.n)
 
     def observe(self, clients: Ints, deltas: NDArray[np.float32]) -> None:
-        """Keeps each drawn client's update as its latest. clients: (N,), deltas: (N, d)."""
+        """Keep the update of each drawn client as its latest. clients: (N,), deltas: (N, d)."""
         for client, delta in zip(clients.tolist(), deltas, strict=True):
             self._latest[client] = np.array(delta, dtype=np.float32)
 
     def begin_round(self, t: int) -> None:
-        """Makes the clusters anew if t is a multiple of recluster_every and an update has been seen."""
+        """Recompute the clusters if t is a multiple of recluster_every and there is an update."""
         if t % self.recluster_every == 0 and self._latest:
             self._recluster()
 
     def _recluster(self) -> None:
         seen = sorted(self._latest)
-        # All clients not seen share one row of zeros, so that only the seen ones cost distances.
+        # Clients without an update share one row of zeros, so that distances are computed only for the others.
         rows = [self._latest[i] for i in seen] or [np.zeros(1, dtype=np.float32)]
         between = distances(np.stack([*rows, np.zeros_like(rows[0])]), self.distance)
         row = np.full(self.n, len(rows))
@@ -102,13 +102,13 @@ class ClusteredSimilarity(Scheme):
         return self._shares.astype(object)
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """The latest updates and the groups in force, which may be older than the updates."""
+        """The latest updates and the present groups, which may be older than the updates."""
         seen = sorted(self._latest)
         deltas = np.stack([self._latest[i] for i in seen]) if seen else np.empty((0, 0), dtype=np.float32)
         return {"clients": np.array(seen, dtype=np.int64), "deltas": deltas, "group": self._group}
 
     def restore(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Takes back what `state` returned."""
+        """Restore what `state` returned."""
         self._latest = {
             int(i): np.array(delta, dtype=np.float32)
             for i, delta in zip(state["clients"], state["deltas"], strict=True)

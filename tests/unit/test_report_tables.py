@@ -7,9 +7,9 @@ import io
 
 import pytest
 
-from fedmpi.report.forms import Column, Table
+from fedmpi.report.format import plus_minus, printable, scale
 from fedmpi.report.statistics import Estimate
-from fedmpi.report.tables import plus_minus, printable, scale
+from fedmpi.report.tables import Column, Table, text_table
 
 HOSTILE = "<script>alert(1)</script>&_%$\"'\x1b[31m"
 
@@ -25,6 +25,8 @@ HOSTILE = "<script>alert(1)</script>&_%$\"'\x1b[31m"
         (1234.0, 120.0, "", "1234 ± 120"),
         (0.0, None, "s", "0"),
         (float("nan"), None, "", "–"),
+        (1e90, 3e88, "", "1e+90 ± 3.0e+88"),
+        (2.0, 4e-16, "", "2 ± 4.0e−16"),
     ],
 )
 def test_plus_minus(mean: float, half: float | None, unit: str, shown: str) -> None:
@@ -47,7 +49,7 @@ TABLE = Table(
     "t",
     "A caption.",
     (
-        Column("scheme", "scheme"),
+        Column("scheme", "scheme", words=True),
         Column("loss", "final loss", interval=True),
         Column("moved", "bytes", "B"),
         Column("N", "N"),
@@ -82,7 +84,19 @@ def test_latex_is_escaped() -> None:
     assert lines[7] == r"a\_b \& 50 \% & 1 & -- & 5 \\"
 
 
-def test_html_is_escaped() -> None:
-    made = Table("t", HOSTILE, (Column("a", HOSTILE), Column("b", HOSTILE)), ((HOSTILE, HOSTILE),)).html()
-    assert "<script" not in made
-    assert made.count("&lt;script&gt;") == 5
+def test_columns_are_aligned_by_what_a_terminal_shows() -> None:
+    rows = [["文字", "1", "a"], ["é", "23", "bc"]]
+    assert text_table(["name", "N", "note"], rows, left=(0, 2)).splitlines() == [
+        "name   N  note",
+        "────  ──  ────",
+        "文字   1  a",
+        "é     23  bc",
+    ]
+
+
+def test_markdown_says_how_columns_are_aligned() -> None:
+    assert text_table(["scheme", "N"], [["md", "12"]], markdown=True).splitlines() == [
+        "| scheme |  N |",
+        "|:-------|---:|",
+        "| md     | 12 |",
+    ]

@@ -1,4 +1,4 @@
-"""Cluster tables in whole numbers: m distributions r_k over the clients, whose sums hold exactly."""
+"""Cluster tables: m distributions r_k over the clients, in whole numbers, so that their sums hold exactly."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from fedmpi.sampling.block_search import BlockSearch
 from fedmpi.sampling.law import Floats, Ints
-from fedmpi.sampling.search import BlockSearch
 
 Whole = NDArray[Any]
 """int64 where every number fits, else an object array of Python ints: the same code runs on both."""
 
 INT64_ROOM = 2**62
 EXACT_N = 100_000
-"""p without sizes is taken to the last bit for up to this many clients: Python ints take a second per 200,000."""
+"""Up to this many clients, p without sizes is converted exactly; Python ints take a second per 200,000."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterTable:
     """m clusters of capacity M, laid end to end: cluster k is [k M, (k+1) M), r_ki = (units of i in it)/M.
 
-    client: (s,) int64, whose segment it is. end: (s,) whole numbers, ascending, where it ends, at last m M.
+    client: (s,) int64, the owner of each segment. end: (s,) whole numbers, ascending, where it ends; the last is m M.
     A segment may run through several clusters, and a client may own several segments.
     """
 
@@ -84,10 +84,9 @@ class ClusterTable:
 def whole_shares(p: Floats, m: int) -> tuple[Whole, int]:
     """Whole numbers P and their sum M, exactly, with P_i/M within one ulp of p_i.
 
-    Equal importances become ones, M = n. Otherwise every float64 is a whole number over a power of two, so p is
-    taken over the common one, M = 2^b, and what their sum misses of M (the rounding of p) is spread over the
-    clients, none giving or taking more than one ulp. Where that is not enough there are no such numbers;
-    then M is the sum itself, and P_i/M is exactly p_i/Σp.
+    Equal importances become ones, M = n. Otherwise every float64 is a whole number over a power of two. With the common
+    denominator M = 2^b, the sum differs from M by the rounding of p; this difference is spread over the clients, at
+    most one ulp each. Where it is larger than that, M is the sum itself, and P_i/M is exactly p_i/Σp.
 
     For more than EXACT_N clients P_i is p_i 2^b rounded, b such that m M fits int64, and the ulp is that of 2^−b.
     """
@@ -106,7 +105,7 @@ def whole_shares(p: Floats, m: int) -> tuple[Whole, int]:
 def _rounded(p: Floats, b: int) -> tuple[Whole, Whole, int]:
     """(shares, ulps, M) in int64: p_i = shares_i/M within half an ulp of M = 2^b."""
     shares = np.rint(np.ldexp(p, b)).astype(np.int64)
-    # A client of a single unit gives nothing, or it would never be drawn.
+    # A client with a single unit keeps it; otherwise it would never be drawn.
     return shares, (shares > 1).astype(np.int64), 1 << b
 
 

@@ -91,7 +91,7 @@ class ClientZeroIsLast(LocalClients):
         return trained._replace(compute_time=0.5 if i == 0 else 0.001)
 
 
-class ComponentsWithClientZeroLast(Components):
+class ClientZeroLast(Components):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
@@ -104,7 +104,7 @@ class ComponentsWithClientZeroLast(Components):
 def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared_path: Path, exchange: str) -> None:
     where = {"comm.placement": "dynamic", "comm.exchange": exchange}
     config = Config.load("quadratic", {"run.T": 2, "data.n": CLIENTS, "sampling.scheme": "full", **where})
-    run_job([config], [shared_path / "run.h5"], connect(), components=ComponentsWithClientZeroLast(shared_path))
+    run_job([config], [shared_path / "run.h5"], connect(), components=ClientZeroLast(shared_path))
     with fail_together():
         if COMM.rank == 0:
             record = open_record(shared_path / "run.h5")
@@ -114,7 +114,7 @@ def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared
                 assert (rows["rank"] == slow).sum() == 1
             # One client each to start with, an assignment for each of the others, and a last, empty one to each worker.
             workers = COMM.size - 1
-            expected = control_bytes(workers, called=workers, assigned=CLIENTS, updates=CLIENTS)
+            expected = control_bytes(workers, called=workers, assigned=20, updates=20)
             assert (record.rounds["control_bytes_wire"] == expected).all()
 
 

@@ -231,7 +231,7 @@ WAITING = """
 import sys
 from pathlib import Path
 from fedmpi.config import Config
-from fedmpi.cli.run import load
+from fedmpi.cli.source import load
 from fedmpi.data.sources.cifar10 import import_cifar10
 from fedmpi.data.sources.gutenberg import import_gutenberg
 from fedmpi.data.importance import numbers_in

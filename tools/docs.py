@@ -194,7 +194,7 @@ def main(arguments: Sequence[str]) -> int:
         name = str(page.relative_to(ROOT))
         lines = difflib.unified_diff(old[page].splitlines(), new[page].splitlines(), name, "as generated", lineterm="")
         print("\n".join(itertools.islice(lines, MOST_DIFFERENCES)), file=sys.stderr)
-        print(f"{name} is not what the code says: run `python tools/docs.py`", file=sys.stderr)
+        print(f"{name} is not what the code says: run `make docs`", file=sys.stderr)
     return 1 if changed else 0
 
 

@@ -1,7 +1,7 @@
 """Broadcast and sum over all ranks, by plain messages along a binomial tree, piece by piece.
 
 MPI has nonblocking collectives for this. Open MPI's (5.0) broadcast as fast as this, but sum several times slower. They
-may move more bytes than they are handed, which a ledger of bytes cannot count. When a rank is lost in the middle of one,
+may move more bytes than they are handed, which a ledger of bytes cannot count. When a rank is lost during one,
 messages in flight may still be written to memory that it has freed. Plain messages go to buffers of ours, which the
 caller keeps. A piece is passed on while the next one arrives.
 """

@@ -51,7 +51,7 @@ def test_the_guard_catches_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> No
         if number == 6:
             raise FedmpiError("refused")
 
-    monkeypatch.setattr("tests.support.guard.SECONDS", 1.0)
+    monkeypatch.setattr("tests.support.guard.SECONDS", 3.0)
     tally = try_all(attempt, range(8))
     assert sorted(tally.failures) == [1, 2, 3, 4, 5]
     assert (tally.inputs, tally.accepted) == (8, 2)

@@ -112,7 +112,7 @@ TAGS = {"html", "head", "meta", "title", "link", "style", "body", "header", "mai
 TAGS |= {"div", "span", "ul", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "a"}
 TAGS |= {"figcaption", "details", "summary", "pre", "code", "strong"}
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "rel", "href", "class", "role", "scope", "tabindex"}
-ATTRIBUTES |= {"aria-label", "id", "src", "alt", "style"}
+ATTRIBUTES |= {"aria-label", "data-label", "id", "src", "alt", "style"}
 
 
 @pytest.mark.parametrize("bad", HOSTILE)

@@ -16,7 +16,7 @@ from fedmpi.cli import cli
 from fedmpi.config import declared_keys, presets
 from fedmpi.record import Record
 from fedmpi.sampling import SCHEMES
-from tests.unit.test_imports import LAYERS
+from tests.unit.test_imports import ORDER
 from tools import docs
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_the_check_finds_a_page_that_is_not_current(
     told = capsys.readouterr().err
     assert "-| `run.tea` |" in told
     assert "+| `run.T` |" in told
-    assert "docs/settings.md is not what the code says: run `python tools/docs.py`" in told
+    assert "docs/settings.md is not what the code says: run `make docs`" in told
     assert docs.main([]) == 0
     assert docs.main(["--check"]) == 0
     assert "`run.T`" in text_of(tmp_path / "docs/settings.md")
@@ -211,5 +211,5 @@ def test_what_to_start_with_is_in_its_room() -> None:
 def test_the_direction_of_imports_is_the_one_that_is_enforced() -> None:
     section = text_of(ROOT / "docs/architecture.md").split("## The direction of imports")[1].split("\n## ")[0]
     lines = FENCED.findall(section)[0][1].splitlines()
-    layers = [layer - {"", "__main__"} for layer in LAYERS]
-    assert [set(line.split(", ")) for line in reversed(lines)] == layers
+    order = [rooms for rooms in ORDER if rooms not in ({""}, {"__main__"})]
+    assert [set(line.split(", ")) for line in reversed(lines)] == order

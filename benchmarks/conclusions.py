@@ -18,7 +18,7 @@ import numpy as np
 
 from fedmpi import Config, open_record
 from fedmpi.data import importances_of, load_dataset
-from fedmpi.job.server_loop import configured_scheme
+from fedmpi.job.prepare import configured_scheme
 from fedmpi.report.statistics import estimate
 from fedmpi.report.tables import text_table
 from fedmpi.theory.quadratic import expected_squared_error

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from shared import BIN, environment, is_open_mpi, mpirun_command
 
 WORKERS = (1, 2, 4, 8)
 CLIENTS = (4, 16, 64)
@@ -28,16 +29,12 @@ EXCHANGES = ("per-client", "reduced")
 ROUNDS = 30
 # Longer for large θ, where a round takes seconds.
 SECONDS_PER_JOB = {500_000: 1.5, 10_000_000: 2.0, 100_000_000: 3.0}
-BIN = Path(sys.executable).parent
 
 
 def mpirun(*command: str | Path) -> None:
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.getuid() == 0 else {}
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **root}
-    version = subprocess.run([BIN / "mpirun", "--version"], capture_output=True, text=True, check=True).stdout
-    options = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []
-    ranks = ["-n", str(max(WORKERS) + 1)]
-    subprocess.run([BIN / "mpirun", *options, *ranks, *command], check=True, env=env, stdout=subprocess.DEVNULL)
+    unbound = ["--bind-to", "none"] if is_open_mpi() else []
+    full = [*mpirun_command(max(WORKERS) + 1), *unbound, *command]
+    subprocess.run(full, check=True, env=environment(), stdout=subprocess.DEVNULL)
 
 
 def measure(out: Path, largest: int) -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from overhead import BIN, environment
+from shared import BIN, environment, mpirun_command
 
 TICKS = os.sysconf("SC_CLK_TCK")
 RUN = ["run", "demo", "-s", "client.K=100000", "-s", "sampling.m=1", "-s", "eval.every=0", "-s", "run.T=1"]
@@ -43,7 +43,7 @@ def ranks(launcher: int) -> dict[int, int]:
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     with tempfile.TemporaryDirectory() as folder:
-        command = [BIN / "mpirun", "--oversubscribe", "-n", "3", BIN / "fedmpi", *RUN, "-o", f"{folder}/idle.h5"]
+        command = [*mpirun_command(3), BIN / "fedmpi", *RUN, "-o", f"{folder}/idle.h5"]
         job = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             time.sleep(15)

@@ -13,26 +13,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from shared import environment, mpirun_command
+
 D, LARGE_D = 135_700, 25_000_000
 CASES = (("per-client", 10), ("reduced", 10), ("per-client", 100))
 WARM_UP = 50
-BIN = Path(sys.executable).parent
 
 
 def mpirun(ranks: int, *command: str | Path) -> None:
-    words = [BIN / "mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, __file__, *command]
+    words = [*mpirun_command(ranks), sys.executable, __file__, *command]
     subprocess.run(list(map(str, words)), check=True, env=environment())
-
-
-def environment() -> dict[str, str]:
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.getuid() == 0 else {}
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **root}
 
 
 def rounds(exchange: str, d: int, m: int, T: int, folder: Path) -> None:

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from overhead import BIN, environment
+from shared import BIN, environment, mpirun_command
 
 from fedmpi import open_record
 from fedmpi.report.format import seconds
@@ -42,7 +42,7 @@ WORKERS = 2
 def run(placement: str, rounds: int, path: Path) -> None:
     given = {**SETTINGS, "run.T": rounds, "comm.placement": placement}
     words = [word for key, value in given.items() for word in ("-s", f"{key}={value}")]
-    launch = [BIN / "mpirun", "--oversubscribe", "-n", str(WORKERS + 1), BIN / "fedmpi", "run", *words]
+    launch = [*mpirun_command(WORKERS + 1), BIN / "fedmpi", "run", *words]
     subprocess.run([*launch, "-o", path, "--force"], check=True, env=environment(), capture_output=True)
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/two_hosts.py [--seeds 3] [--rounds 20]
 
-Builds the bed of tests/multinode (root, openssh-server, iproute2): the server on one host, two workers on the other,
-200 Mbit/s between them. Prints bytes and seconds per round and scheme, md's mean N against its law, and how well a
-replay of md's record at 100 Mbit/s predicts a run there.
+Builds the two hosts of tests/support/bed.py (root, openssh-server, iproute2): the server on one, two workers on the
+other, 200 Mbit/s between them. Prints bytes and seconds per round and scheme, md's mean N against its law, and how
+well a replay of md's record at 100 Mbit/s predicts a run there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from shared import Bed, why_not
 
 from fedmpi import open_record
 from fedmpi.report.format import byte_size, seconds
 from fedmpi.report.statistics import estimate
 from fedmpi.report.tables import text_table
-from tests.multinode.bed import Bed, why_not
 
 SCHEMES = ("md", "uniform", "clustered", "binomial", "optimal")
 # The paper's LSTM size, with clients whose work is quick and exact: the link is what is measured.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run fedmpi on hosts that ssh reaches, with Open MPI or MPICH:
+# Run fedmpi over ssh, with Open MPI or MPICH:
 #
 #   launch/mpirun.sh HOSTS RANKS fedmpi-arguments…
 #   launch/mpirun.sh hostfiles/localhost 3 run demo -o demo.h5
@@ -9,19 +9,19 @@
 # rank is the server, the others train clients: RANKS = workers + 1.
 set -euo pipefail
 
-# Site-specific: the environment with fedmpi, and its mpirun or your site's; on every host at the same path.
+# Site-specific: the virtual environment of fedmpi, and its mpirun or your site's; at the same path on every host.
 PREFIX=${FEDMPI_PREFIX:-$(cd "$(dirname "$0")/.." && pwd)/.venv}
 MPIRUN=${FEDMPI_MPIRUN:-$PREFIX/bin/mpirun}
-# Threads per rank, and BIND: none (a rank may use any core of its host) or core (each has THREADS cores of its own).
+# Threads per rank, and BIND: none (a rank may use any core of its host) or core (each rank gets THREADS cores).
 THREADS=${FEDMPI_THREADS:-1}
 BIND=${FEDMPI_BIND:-none}
-# Ranks per host, in place of the numbers in HOSTS.
+# Ranks per host, instead of the numbers in HOSTS.
 PER_HOST=${FEDMPI_PER_HOST:-}
-# Not empty: survive dead workers (Open MPI only; with run.on_rank_failure = "continue").
+# Not empty: survive lost workers (Open MPI only; needs run.on_rank_failure = "continue").
 ULFM=${FEDMPI_ULFM:-}
 # How to reach a host, if not by plain ssh: a program that takes ssh's arguments.
 SSH=${FEDMPI_SSH:-}
-# HOSTS, RANKS and the rest, if none are given.
+# HOSTS, RANKS and fedmpi's arguments, if the script is called without arguments.
 DEFAULT=()
 
 [ $# -gt 0 ] || set -- ${DEFAULT[@]+"${DEFAULT[@]}"}
@@ -40,14 +40,14 @@ trap 'rm -f "$FEDMPI_EXIT_FILE"' EXIT
 
 if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
     if [ -f "$hosts" ]; then mpirun+=(--hostfile "$hosts"); else mpirun+=(--host "$hosts"); fi
-    # By slot: the counts in HOSTS are filled host by host, and only ranks beyond them share slots.
+    # By slot: hosts are filled in order, up to their counts in HOSTS; only ranks beyond these share slots.
     if [ -n "$PER_HOST" ]; then map=ppr:$PER_HOST:node; else map=slot; fi
     if [ "$BIND" = core ]; then map+=:PE=$THREADS; fi
-    # A rank that waits inside MPI gives its core to one that trains.
+    # A rank that waits inside MPI yields its core to one that trains.
     export OMPI_MCA_mpi_yield_when_idle=1
     mpirun+=(--map-by "$map:OVERSUBSCRIBE" --bind-to "$BIND")
     mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle -x FEDMPI_EXIT_FILE)
-    # A host whose link is cut is noticed in half a minute, here and on it: its ranks are ended, and the job with them.
+    # With these, the daemons on both sides of a broken link notice it within half a minute and end the job.
     export PRTE_MCA_oob_tcp_keepalive_time=10 PRTE_MCA_oob_tcp_keepalive_intvl=5 PRTE_MCA_oob_tcp_keepalive_probes=4
     if [ -n "$SSH" ]; then export PRTE_MCA_plm_ssh_agent=$SSH; fi
     if [ -n "$ULFM" ]; then mpirun+=(--with-ft ulfm); fi
@@ -58,17 +58,17 @@ else
     if [ -n "$SSH" ]; then mpirun+=(-launcher ssh -launcher-exec "$SSH"); fi
 fi
 
-# Open MPI's mpirun kills its ranks half a second after SIGTERM or Ctrl-C. USR1 it passes on: fedmpi then writes a
-# checkpoint, says how to go on, and ends with 3. MPICH's then kills ranks that leave a moment late, and says so: 9.
+# Open MPI's mpirun kills its ranks half a second after SIGTERM or Ctrl-C, but forwards USR1, on which fedmpi writes a
+# checkpoint and exits with 3. MPICH's mpirun then kills ranks that exit a moment later than others, and exits with 9.
 "${mpirun[@]}" "$PREFIX/bin/fedmpi" "$@" &
 job=$! stopped=
 trap 'stopped=yes; kill -USR1 "$job"' TERM INT
-# mpirun may wait forever for a host that it cannot reach. It has 30 s from when rank 0 writes its exit code to the file.
+# mpirun may wait forever for a host that it cannot reach. It gets 30 s after rank 0 has written its exit code.
 {
     until grep -q '[0-9]' "$FEDMPI_EXIT_FILE"; do sleep 1 &>/dev/null; done
     sleep 30 &>/dev/null
     echo "fedmpi: killing mpirun, which waits for a host that does not answer" >&2
-    # With its own children: the ssh to that host would keep the output open.
+    # Its children too: the ssh to that host would keep the output open.
     read -ra ssh <"/proc/$job/task/$job/children" || true
     kill -KILL "$job" ${ssh[@]+"${ssh[@]}"}
 } &

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One run on a PBS cluster, with Open MPI or MPICH. qsub passes no arguments on: say what to run in DEFAULT below, or
+# One run on a PBS cluster, with Open MPI or MPICH. qsub takes no arguments for the script: set DEFAULT below, or use
 #
 #   qsub -v FEDMPI_RUN="run synthetic-text -o text.h5" launch/pbs.sh
 #
-# Two minutes before its time is up, the run writes a checkpoint; the same command goes on from there.
+# Two minutes before its time limit the run writes a checkpoint; submit the same command again to continue it.
 #
-# Site-specific: nodes, then for each of them cores, ranks (the very first is the server) and threads per rank; time.
+# Site-specific: nodes, and for each of them cores, ranks (the very first is the server) and threads per rank; time.
 #PBS -N fedmpi
 #PBS -l select=2:ncpus=2:mpiprocs=2:ompthreads=1
 #PBS -l walltime=01:00:00
@@ -16,25 +16,25 @@
 set -euo pipefail
 cd "${PBS_O_WORKDIR:-.}"
 
-# Site-specific: the environment with fedmpi, and its mpirun or your site's; on a file system that all nodes see.
+# Site-specific: the virtual environment of fedmpi, and its mpirun or your site's; on a file system of all nodes.
 PREFIX=${FEDMPI_PREFIX:-$PWD/.venv}
 MPIRUN=${FEDMPI_MPIRUN:-$PREFIX/bin/mpirun}
-# When to write the checkpoint and stop, in seconds: two minutes less than walltime.
+# Seconds after which the run writes a checkpoint and stops: two minutes less than walltime.
 STOP_AFTER=${FEDMPI_STOP_AFTER:-3480}
-# How to start a rank on another node: ssh, or where it exists pbs_tmrsh, which lets PBS account for it and end it.
+# How to start a rank on another node: ssh, or pbs_tmrsh if it exists, with which PBS accounts for the rank and ends it.
 SSH=${FEDMPI_SSH:-$(command -v pbs_tmrsh || command -v ssh)}
-# Not empty: survive dead workers (Open MPI only; with run.on_rank_failure = "continue").
+# Not empty: survive lost workers (Open MPI only; needs run.on_rank_failure = "continue").
 ULFM=${FEDMPI_ULFM:-}
-# What to run, if FEDMPI_RUN does not say it.
+# fedmpi's arguments, if FEDMPI_RUN is not set.
 DEFAULT=(run demo -o demo.h5)
 
 if [ -n "${FEDMPI_RUN:-}" ]; then read -ra words <<<"$FEDMPI_RUN"; else words=("${DEFAULT[@]}"); fi
 if [ "${words[0]}" = run ]; then words+=(--resume); fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-# PBS lists in this file the node of every rank.
+# In this file PBS lists the node of every rank.
 mpirun=("$MPIRUN" -n "$(wc -l <"$PBS_NODEFILE")")
 if [[ $("$MPIRUN" --version) == *"Open MPI"* ]]; then
-    # A rank may use any core of its node; one that waits gives its core to one that trains.
+    # A rank may use any core of its node; a rank that waits yields its core to one that trains.
     mpirun+=(--hostfile "$PBS_NODEFILE" --bind-to none)
     mpirun+=(-x OMP_NUM_THREADS -x OMPI_MCA_mpi_yield_when_idle)
     export OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_plm_ssh_agent=$SSH
@@ -43,8 +43,8 @@ else
     mpirun+=(-f "$PBS_NODEFILE" -launcher ssh -launcher-exec "$SSH")
 fi
 
-# USR1 makes fedmpi write a checkpoint and leave with code 3. MPICH's mpirun then kills ranks that leave a moment late,
-# and says so: 9.
+# On USR1 fedmpi writes a checkpoint and exits with 3. MPICH's mpirun then kills ranks that exit a moment later than
+# others, and exits with 9.
 began=$SECONDS code=0
 timeout --foreground --preserve-status --signal=USR1 "$STOP_AFTER" "${mpirun[@]}" "$PREFIX/bin/fedmpi" "${words[@]}" ||
     code=$?

@@ -1,4 +1,4 @@
-"""`fedmpi bench comm`: θ down and updates up through fedmpi, as raw mpi4py buffers, and pickled."""
+"""fedmpi bench comm"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KB, MB = 2**10, 2**20
 SMALLEST = 64 * KB
-# Table and figure take these names from the paths of fedmpi.comm.bench.
+# The names of the paths in fedmpi.comm.bench, which imports mpi4py.
 RAW, PICKLED, REDUCE = "raw buffers", "pickled", "raw Reduce"
 PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced"
 
@@ -72,6 +72,7 @@ def sizes(max_size: float) -> list[int]:
 
 def report(results: list[Result], workers: int, markdown: bool) -> list[str]:
     """Three tables: updates up, θ down, and the reduction."""
+    from fedmpi.cli.doctor import binary_size
     from fedmpi.report.tables import text_table
 
     by = {(result.size, result.path): result for result in results}
@@ -85,20 +86,23 @@ def report(results: list[Result], workers: int, markdown: bool) -> list[str]:
             size * updates / by[size, path].up / 1e9 for path in (RAW, PER_CLIENT, NOT_ADDED, PICKLED)
         )
         shares = [f"{raw:.2f}", f"{kept:.2f}", f"{kept / raw:.0%}", f"{flown:.2f}", f"{flown / raw:.0%}"]
-        rows.append([words(size), *shares, f"{pickled:.2f}", f"{raw / pickled:.1f}", f"{kept / pickled:.1f}"])
+        rows.append([binary_size(size), *shares, f"{pickled:.2f}", f"{raw / pickled:.1f}", f"{kept / pickled:.1f}"])
     out += [text_table(header, rows, (), markdown), "", f"θ down to {workers} workers, GB/s over all of them", ""]
     header = ["|θ|", "raw Bcast", "fedmpi", "", "pickled bcast", "fedmpi ÷ pickled"]
     rows = []
     for size in found:
         raw, own, pickled = (size * workers / by[size, path].down / 1e9 for path in (RAW, PER_CLIENT, PICKLED))
         rows.append(
-            [words(size), f"{raw:.2f}", f"{own:.2f}", f"{own / raw:.0%}", f"{pickled:.2f}", f"{own / pickled:.1f}"]
+            [
+                binary_size(size),
+                f"{raw:.2f}",
+                f"{own:.2f}",
+                f"{own / raw:.0%}",
+                f"{pickled:.2f}",
+                f"{own / pickled:.1f}",
+            ]
         )
     out += [text_table(header, rows, (), markdown), "", f"Reducing the same {updates} updates, ms", ""]
     header = ["|θ|", "raw Reduce of sums", "fedmpi reduced (adds, then reduces)"]
-    rows = [[words(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))] for size in found]
+    rows = [[binary_size(size), *(f"{by[size, path].up * 1e3:.2f}" for path in (REDUCE, REDUCED))] for size in found]
     return [*out, text_table(header, rows, (), markdown)]
-
-
-def words(size: int) -> str:
-    return f"{size // MB} MB" if size >= MB else f"{size // KB} KB"

@@ -1,4 +1,4 @@
-"""`fedmpi bench draw`: what a draw costs as n grows, beside numpy's own choice."""
+"""fedmpi bench draw"""
 
 from __future__ import annotations
 

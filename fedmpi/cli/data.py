@@ -68,10 +68,11 @@ def import_(name: str, source: Path, force: bool) -> None:
 @data.command(name="list")
 def list_() -> None:
     """List what is in the cache, and how to get the rest."""
+    from fedmpi.data import DATASETS
     from fedmpi.data.sources.cache import SOURCES, cache_folder
 
     click.echo(f"cache: {cache_folder()}")
-    for name in ("quadratic", "synthetic-text"):
+    for name in (name for name in DATASETS if name not in SOURCES):
         click.echo(f"{name:<14}  generated, no download needed")
     for name in SOURCES:
         click.echo(line(name))

@@ -35,7 +35,7 @@ class Diagnosis:
     library: str
     cuda_aware: bool | None
     threads: int
-    seats: list[RankHardware]
+    hardware: list[RankHardware]
     auto: list[str]
     offsets: Offsets
     lines: list[Line]
@@ -69,44 +69,44 @@ def doctor(threads: int, max_size: float, file: Path | None) -> None:
     if threads < 1:
         raise ConfigError(f"--threads {threads}: must be at least 1")
     world = connect()
-    taken = gather_hardware(world, visible_devices())
+    hardware = gather_hardware(world, visible_devices())
     offsets = measure(world)
     sizes = [size for size in SIZES if size <= max(8.0, max_size * MB)]
     lines = probe_lines(world, sizes)
     overhead = message_overhead(world)
-    rounds = measure_rounds(world, taken, max_size) if file else []
+    rounds = measure_rounds(world, hardware, max_size) if file else []
     if offsets is None:
         return
-    auto = choose_devices(taken, world.workers(hosts_clients=False))
-    libraries, warnings = (library_version(), cuda_aware()), slowdowns(taken, threads)
-    diagnosis = Diagnosis(*libraries, threads, taken, auto, offsets, lines, warnings)
+    auto = choose_devices(hardware, world.workers(hosts_clients=False))
+    libraries, warnings = (library_version(), cuda_aware()), slowdowns(hardware, threads)
+    diagnosis = Diagnosis(*libraries, threads, hardware, auto, offsets, lines, warnings)
     click.echo("\n".join(report(diagnosis)))
     if file:
-        fitted = fit(taken, lines, overhead, rounds) if rounds else None
+        fitted = fit(hardware, lines, overhead, rounds) if rounds else None
         file.write_text(json.dumps(as_dict(diagnosis, fitted), indent=1) + "\n")
 
 
-def measure_rounds(world: World, taken: list[RankHardware], max_size: float) -> list[Measured]:
+def measure_rounds(world: World, hardware: list[RankHardware], max_size: float) -> list[Measured]:
     """**Collective.** No-op rounds of all sizes up to `max_size` MB, on rank 0."""
     from fedmpi.job.noop_rounds import measure_machine
 
     if world.is_server and world.size > 1:
         click.echo("Measuring rounds without training; this takes a few minutes.", err=True)
-    return measure_machine(world, taken, max_size * MB)
+    return measure_machine(world, hardware, max_size * MB)
 
 
-def fit(taken: list[RankHardware], lines: list[Line], overhead: float, rounds: list[Measured]) -> FittedMachine:
+def fit(hardware: list[RankHardware], lines: list[Line], overhead: float, rounds: list[Measured]) -> FittedMachine:
     """The machine that these measurements describe, with the server's arithmetic timed here."""
     from fedmpi.comm.bandwidth import ARITHMETIC, arithmetic
     from fedmpi.job.noop_rounds import SMALL
     from fedmpi.scale.measurement import fit_machine
 
     sizes = sorted({each.job.theta_bytes for each in rounds} - {SMALL}) or [ARITHMETIC]
-    far = [line for line in lines if taken[line.rank].node != taken[0].node]
+    far = [line for line in lines if hardware[line.rank].node != hardware[0].node]
     return fit_machine(
         rounds,
         overhead=overhead,
-        cores=len(set().union(*(seat.cores for seat in taken if seat.node == taken[0].node))),
+        cores=len(set().union(*(rank.cores for rank in hardware if rank.node == hardware[0].node))),
         arithmetic={size: arithmetic(size) for size in sizes},
         far=[[(echo.size, echo.seconds) for echo in line.echoes] for line in far],
     )
@@ -114,9 +114,9 @@ def fit(taken: list[RankHardware], lines: list[Line], overhead: float, rounds: l
 
 def report(diagnosis: Diagnosis) -> list[str]:
     """The diagnosis as lines of text: the ranks, then the lines to the workers, then the warnings."""
-    taken = diagnosis.seats
-    hosts = dict.fromkeys(seat.host for seat in taken)
-    counts = ", ".join(f"{host} ({sum(seat.host == host for seat in taken)})" for host in hosts)
+    hardware = diagnosis.hardware
+    hosts = dict.fromkeys(rank.host for rank in hardware)
+    counts = ", ".join(f"{host} ({sum(rank.host == host for rank in hardware)})" for host in hosts)
     out = [
         f"MPI      {diagnosis.library}",
         f"GPUs     this MPI {GPU_BUFFERS[diagnosis.cuda_aware]}",
@@ -135,32 +135,34 @@ def report(diagnosis: Diagnosis) -> list[str]:
 
 
 def rank_rows(diagnosis: Diagnosis) -> list[list[str]]:
+    """A header and one row per rank: where it runs, what it has, its clock."""
     rows = [["rank", "host", "role", "cores", "devices", "auto", "clock offset", "±"]]
-    for seat in diagnosis.seats:
-        alone = len(diagnosis.seats) == 1
-        role = "server, worker" if alone else "worker" if seat.rank else "server"
-        offset, error = diagnosis.offsets.offset[seat.rank], diagnosis.offsets.error[seat.rank]
-        clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if seat.rank else ["", ""]
-        devices = seat.with_mask(", ".join(seat.devices) or "cpu"), diagnosis.auto[seat.rank] or "none"
-        rows.append([str(seat.rank), seat.host, role, cores(seat), *devices, *clock])
+    for rank in diagnosis.hardware:
+        alone = len(diagnosis.hardware) == 1
+        role = "server, worker" if alone else "worker" if rank.rank else "server"
+        offset, error = diagnosis.offsets.offset[rank.rank], diagnosis.offsets.error[rank.rank]
+        clock = [f"{offset * 1e6:.1f} µs", f"{error * 1e6:.1f} µs"] if rank.rank else ["", ""]
+        devices = rank.with_mask(", ".join(rank.devices) or "cpu"), diagnosis.auto[rank.rank] or "none"
+        rows.append([str(rank.rank), rank.host, role, cores(rank), *devices, *clock])
     return rows
 
 
-def cores(seat: RankHardware) -> str:
+def cores(rank: RankHardware) -> str:
     """The cores a rank may use, such as '0-3 of 8'."""
     runs: list[list[int]] = []
-    for core in seat.cores:
+    for core in rank.cores:
         if runs and core == runs[-1][-1] + 1:
             runs[-1].append(core)
         else:
             runs.append([core])
     spelled = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{spelled} of {seat.host_cores}"
+    return f"{spelled} of {rank.host_cores}"
 
 
 def line_rows(diagnosis: Diagnosis) -> list[list[str]]:
+    """A header and one row per worker: latency and bandwidth by size of message."""
     sizes = [echo.size for echo in max((line.echoes for line in diagnosis.lines), key=len)]
-    rows = [["rank", "transport", "8 B", *(words(size) for size in sizes[1:])]]
+    rows = [["rank", "transport", "8 B", *(binary_size(size) for size in sizes[1:])]]
     for line in diagnosis.lines:
         latency, *rest = line.echoes
         cells = [f"{echo.bandwidth / 1e6:.4g}" for echo in rest]
@@ -173,12 +175,13 @@ def transport(diagnosis: Diagnosis, line: Line) -> str:
     """What carries messages between the server and this worker, as far as it can be determined."""
     if line.carrier != "no network interface":
         return line.carrier
-    if diagnosis.seats[line.rank].host == diagnosis.seats[0].host:
+    if diagnosis.hardware[line.rank].host == diagnosis.hardware[0].host:
         return "shared memory"
     return "unknown (no network interface counted the bytes)"
 
 
-def words(size: int) -> str:
+def binary_size(size: int) -> str:
+    """8 B, 64 KB, 2 MB: units of 2¹⁰ and 2²⁰ bytes."""
     for unit, name in ((2**20, "MB"), (2**10, "KB")):
         if size >= unit:
             return f"{size // unit} {name}"
@@ -202,12 +205,12 @@ def as_dict(diagnosis: Diagnosis, fitted: FittedMachine | None) -> dict[str, obj
         "threads": diagnosis.threads,
         "ranks": [
             {
-                **asdict(seat),
-                "auto": diagnosis.auto[seat.rank],
-                "clock_offset": offsets.offset[seat.rank],
-                "clock_error": offsets.error[seat.rank],
+                **asdict(rank),
+                "auto": diagnosis.auto[rank.rank],
+                "clock_offset": offsets.offset[rank.rank],
+                "clock_error": offsets.error[rank.rank],
             }
-            for seat in diagnosis.seats
+            for rank in diagnosis.hardware
         ],
         "lines": [
             {

@@ -8,29 +8,49 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedmpi.cli.source import set_option
+
 if TYPE_CHECKING:
-    from fedmpi.cli.launch_scripts import Job
+    from fedmpi.cli.launch_scripts import ClusterJob
 
 COUNT = click.IntRange(1)
 COMMON = (
     click.argument("source", metavar="[PRESET|FILE|RECORD]"),
-    click.option("-s", "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a setting."),
-    click.option("-o", "--output", metavar="FILE", help="The record, or a sweep's folder.  [default: <run.name>]"),
-    click.option("--ranks-per-node", "ranks", type=COUNT, default=2, show_default=True),
-    click.option("--cpus-per-rank", "cpus", type=COUNT, help="Cores, and threads.  [default: client.threads]"),
-    click.option("--gpus-per-node", "gpus", type=click.IntRange(0), default=0, show_default=True),
-    click.option("--write", "path", metavar="FILE", help="Write the script there, not to the terminal."),
+    set_option,
+    click.option("-o", "--output", metavar="FILE", help="Record to write, or a sweep's folder.  [default: <run.name>]"),
+    click.option(
+        "--ranks-per-node",
+        "ranks",
+        type=COUNT,
+        default=2,
+        show_default=True,
+        help="Ranks on each node; the very first rank is the server.",
+    ),
+    click.option(
+        "--cpus-per-rank", "cpus", type=COUNT, help="Cores and threads of each rank.  [default: client.threads]"
+    ),
+    click.option(
+        "--gpus-per-node",
+        "gpus",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="GPUs of each node, which its workers share.",
+    ),
+    click.option("--write", "path", metavar="FILE", help="Write the script to this file instead of stdout."),
 )
 SCHEDULED = (
-    click.option("--nodes", type=COUNT, default=2, show_default=True),
-    click.option("--time", default="01:00:00", show_default=True, help="The time limit, HH:MM:SS or D-HH:MM:SS."),
-    click.option("--partition", metavar="NAME", help="Partition or queue, if your site asks for one."),
-    click.option("--account", metavar="NAME", help="Account or project, if your site asks for one."),
+    click.option("--nodes", type=COUNT, default=2, show_default=True, help="Number of nodes."),
+    click.option("--time", default="01:00:00", show_default=True, help="Time limit, HH:MM:SS or D-HH:MM:SS."),
+    click.option("--partition", metavar="NAME", help="Partition or queue, if your site requires one."),
+    click.option("--account", metavar="NAME", help="Account or project, if your site requires one."),
 )
 Command = Callable[..., None]
 
 
 def options(*which: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """A decorator that adds several click options, which the help lists in this order."""
+
     def decorate(command: Command) -> Command:
         for option in reversed(which):
             command = option(command)
@@ -43,6 +63,8 @@ def options(*which: Callable[[Command], Command]) -> Callable[[Command], Command
 def launch() -> None:
     """Write the script that runs a federation on a cluster.
 
+    Checks the settings first, explains which rank does what, and warns of ranks or GPUs that would be idle.
+
     \b
     fedmpi launch slurm --nodes 4 --ranks-per-node 5 --gpus-per-node 4 demo --write job.sbatch
     fedmpi launch slurm --array 4 quadratic-run --write sweep.sbatch
@@ -53,13 +75,13 @@ def launch() -> None:
 
 @launch.command()
 @options(*COMMON, *SCHEDULED)
-@click.option("--array", type=COUNT, metavar="N", help="Run the sweep of SOURCE as an array of N tasks.")
+@click.option("--array", type=COUNT, metavar="N", help="Run the settings' sweep, shared by an array of N tasks.")
 def slurm(
     time: str, partition: str | None, account: str | None, array: int | None, path: str | None, **given: Any
 ) -> None:
     """Write a script for sbatch: one run, or with --array a sweep.
 
-    It stops with a checkpoint before its time is up, goes back into the queue, and goes on from there.
+    Before its time limit the job writes a checkpoint and requeues itself, and then continues from the checkpoint.
     """
     from fedmpi.cli.launch_scripts import named, seconds, settings
 
@@ -90,7 +112,7 @@ def slurm(
 def pbs(time: str, partition: str | None, account: str | None, path: str | None, **given: Any) -> None:
     """Write a script for qsub: one run.
 
-    It stops with a checkpoint before its time is up; submitted again, it goes on from there.
+    Before its time limit the job writes a checkpoint and stops; submit the script again to continue.
     """
     from fedmpi.cli.launch_scripts import CHECKPOINT_SECONDS, named, seconds, settings
 
@@ -114,9 +136,12 @@ def pbs(time: str, partition: str | None, account: str | None, path: str | None,
 
 @launch.command()
 @options(*COMMON)
-@click.option("--hosts", required=True, metavar="A,B,…", help="The hosts, the server's first.")
+@click.option("--hosts", required=True, metavar="A,B,…", help="Hosts to run on; the first has the server.")
 def mpirun(hosts: str, path: str | None, **given: Any) -> None:
-    """Write a script that starts a run on hosts that ssh reaches without a password."""
+    """Write a script that starts a run over ssh.
+
+    Every host must be reachable by ssh without a password.
+    """
     from fedmpi.cli.launch_scripts import named, settings
 
     names = [named("--hosts", host) for host in hosts.split(",")]
@@ -126,20 +151,20 @@ def mpirun(hosts: str, path: str | None, **given: Any) -> None:
     write("mpirun.sh", {**values, "THREADS=": f"${{FEDMPI_THREADS:-{job.cpus}}}"}, job, "bash", path)
 
 
-def checked(command: str, cpus: int | None, **given: Any) -> Job:
-    """The job that the options describe; settings that cannot run are refused here, not in the queue."""
-    from fedmpi.cli.launch_scripts import Job
+def checked(command: str, cpus: int | None, **given: Any) -> ClusterJob:
+    """The job that the options describe. Errors in the settings are reported now, not when the job starts."""
+    from fedmpi.cli.launch_scripts import ClusterJob
     from fedmpi.cli.source import load
     from fedmpi.errors import ConfigError
 
     config = load(given["source"], given["overrides"])
     if command == "sweep" and config.sweep == type(config.sweep)():
         raise ConfigError(f"--array is for sweeps, and '{given['source']}' has no [sweep] table: leave --array out")
-    return Job(config=config, cpus=cpus or config.client.threads or 1, command=command, **given)
+    return ClusterJob(config=config, cpus=cpus or config.client.threads or 1, command=command, **given)
 
 
-def write(script: str, values: Mapping[str, str], job: Job, start: str, path: str | None) -> None:
-    """Fill in a script and write it; say on stderr what it does, what could be better and how to start it."""
+def write(script: str, values: Mapping[str, str], job: ClusterJob, start: str, path: str | None) -> None:
+    """Fill in a script and write it; print on stderr what it does, warnings, and how to start it."""
     from fedmpi.cli.launch_scripts import fill
 
     text = fill(script, values, ["Written by `fedmpi launch`.", *job.explanation()])

@@ -1,4 +1,4 @@
-"""The scripts of launch/, filled in: which ranks go where, what each line then says, and what could be better."""
+"""Filling in the scripts of launch/: which ranks run on which nodes, the lines to change, and warnings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fedmpi.config import Config
 from fedmpi.errors import ConfigError
 
 SCRIPTS = Path(fedmpi.__file__).parent / "launch"
-# The scripts stop a run so long before its time is up, to write a checkpoint.
+# The scripts stop a run this long before its time limit, so that it can write a checkpoint.
 CHECKPOINT_SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Job:
-    """What runs, and on how many ranks per node. The very first rank is the server."""
+class ClusterJob:
+    """What runs, on how many nodes, and with how many ranks, cores and GPUs. The very first rank is the server."""
 
     config: Config
     source: str
@@ -42,12 +42,12 @@ class Job:
 
     @property
     def drawn(self) -> int:
-        """How many clients a round trains, at most or on average, as the settings say it."""
+        """Clients per round, or their mean number if the scheme varies it; the largest of a sweep."""
         cases = self.config.sweep.cases or ((self.config.data.n, self.config.sampling.m),)
         return max(n if self.config.sampling.scheme == "full" else m for n, m in cases)
 
-    def words(self) -> list[str]:
-        """What to say to fedmpi."""
+    def arguments(self) -> list[str]:
+        """The arguments of the fedmpi command."""
         changes = list(self.overrides)
         if self.gpus and self.config.client.device == "cpu" and not self.overrides_device:
             changes.append("client.device=auto")
@@ -61,6 +61,7 @@ class Job:
         return any(text.split("=")[0].strip() == "client.device" for text in self.overrides)
 
     def explanation(self) -> list[str]:
+        """Which ranks, cores and GPUs the job uses, in sentences."""
         ranks = counted(self.nodes * self.ranks, "rank")
         where = f"{self.ranks} on each of {self.nodes} nodes" if self.nodes > 1 else "on one node"
         roles = (
@@ -75,7 +76,7 @@ class Job:
         return lines
 
     def warnings(self) -> list[str]:
-        """What will run, but not as well as it could, each with its fix."""
+        """What would work, but waste resources; each sentence ends with the fix."""
         found = []
         on_first = self.ranks - (not self.server_trains)
         if self.gpus > on_first:
@@ -100,11 +101,12 @@ class Job:
 
 
 def counted(number: int, noun: str) -> str:
+    """1 rank, 2 ranks."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def fill(script: str, values: Mapping[str, str], explanation: Sequence[str]) -> str:
-    """A script of launch/ in which the line that starts with each key, or with # and the key, ends with its value."""
+    """A script of launch/ in which the line that starts with a key, or with # and a key, ends with that key's value."""
     first, *lines = (SCRIPTS / script).read_text(encoding="utf-8").splitlines()
     for key, value in values.items():
         (place,) = (k for k, line in enumerate(lines) if line.startswith((key, f"#{key}")))
@@ -112,9 +114,9 @@ def fill(script: str, values: Mapping[str, str], explanation: Sequence[str]) -> 
     return "\n".join([first, *(f"# {line}" for line in explanation), "#", *lines]) + "\n"
 
 
-def settings(job: Job, *before: str) -> dict[str, str]:
-    """The lines that every script has: where fedmpi is, what to run, and whether MPI is to survive dead workers."""
-    prefix, words = shlex.quote(sys.prefix), " ".join(map(quoted, [*before, *job.words()]))
+def settings(job: ClusterJob, *before: str) -> dict[str, str]:
+    """The lines that every script has: where fedmpi is, what to run, and whether MPI survives lost workers."""
+    prefix, words = shlex.quote(sys.prefix), " ".join(map(quoted, [*before, *job.arguments()]))
     lines = {"PREFIX=": f"${{FEDMPI_PREFIX:-{prefix}}}", "DEFAULT=": f"({words})"}
     if job.config.run.on_rank_failure == "continue":
         lines["ULFM="] = "${FEDMPI_ULFM:-yes}"
@@ -122,7 +124,7 @@ def settings(job: Job, *before: str) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    """A word for the shell. shlex leaves commas bare, of which shellcheck says that they do not separate words."""
+    """A word as the shell needs it. shlex does not quote commas, but shellcheck takes a bare comma for a mistake."""
     plain = shlex.quote(word)
     return f"'{word}'" if plain == word and "," in word else plain
 
@@ -140,7 +142,7 @@ def seconds(time: str) -> int:
 
 
 def named(option: str, text: str) -> str:
-    """A partition's, an account's or a host's name, which goes into the script as it is."""
+    """A partition, account or host name that is safe to put into a script."""
     if not re.fullmatch(r"[\w.@/+-]+", text):
         raise ConfigError(f"{option} {text}: must be a name of letters, digits and . _ @ / + - only")
     return text

@@ -1,4 +1,4 @@
-"""`fedmpi plan`: seconds per round on a cluster that you do not have yet, and which exchange to choose."""
+"""fedmpi plan"""
 
 from __future__ import annotations
 

@@ -37,9 +37,8 @@ def sweep(source: str, overrides: tuple[str, ...], output: str | None, shard: st
     from fedmpi.job import sweep as sweeps
 
     folder = Path(output or config.run.name)
-    world.from_server(
-        lambda: len(sweeps.shard(sweeps.cells(config, folder), shard))
-    )  # a wrong --shard is reported once
+    # On rank 0 first, so that a wrong --shard is reported once.
+    world.from_server(lambda: len(sweeps.shard(sweeps.cells(config, folder), shard)))
     grid = sweeps.shard(sweeps.cells(config, folder), shard)
     left = sweeps.pick(grid, world.from_server(lambda: sweeps.missing(grid)))
     if world.is_server:

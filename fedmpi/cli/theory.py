@@ -1,4 +1,4 @@
-"""`fedmpi theory`: the laws, the bound and the recommendation for given importances and m."""
+"""fedmpi theory"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedmpi.theory.recommend import Row
 
 MOST_CLIENTS = 10**7
-# Constants beyond this have no square, or none that means anything.
+# Larger constants would overflow when squared.
 LARGEST = 1e30
 # What --p may be or begin with; anything else is the path of a file, if there is one.
 WORDS, PREFIXES = ("uniform", "ratio"), ("dirichlet:", "heavy:", "file:")
@@ -31,7 +31,7 @@ FROM_PRESET = {
     "eta_g": "server.eta_g",
     "T": "run.T",
 }
-"""Constants that --preset sets, unless the command line does."""
+"""Constants that --preset sets if their option is not given."""
 
 
 @click.command()
@@ -40,23 +40,28 @@ FROM_PRESET = {
               help="Importances, as sampling.importance takes them: 1/n; n_i/M with log-normal sizes; Dirichlet(A); P "
               "for client 0; a file of numbers, one per client, divided by their sum; or a list, such as "
               "[0.5, 0.3, 0.2].")  # fmt: skip
-@click.option("-n", default=80, show_default=True, help="Clients, unless a file or preset says.")
-@click.option("-m", type=click.IntRange(1, 10**7), help="Clients drawn per round.  [default: the preset's, else n/2]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of ratio and dirichlet.")
-@click.option("--preset", metavar="NAME|FILE", help="Take p, m and the steps from a config and its data.")
-@click.option("--theta-bytes", default=542_800, show_default=True, help="|θ| in bytes.")
-@click.option("--L", "L", default=1.0, show_default=True, help="Smoothness of the local losses.")
-@click.option("--sigma2", default=1.0, show_default=True, help="σ², variance of a stochastic gradient.")
-@click.option("--kappa2", default=1.0, show_default=True, help="κ² of bounded dissimilarity.")
-@click.option("--beta2", default=1.0, show_default=True, help="β² of bounded dissimilarity, at least 1.")
-@click.option("--gap", default=1.0, show_default=True, help="L(θ⁰) − L(θ*).")
-@click.option("--eta-l", default=0.01, show_default=True, help="Local step size.")
-@click.option("--eta-g", default=1.0, show_default=True, help="Server step size.")
-@click.option("-K", "K", type=click.IntRange(1, 10**7), default=10, show_default=True, help="Local steps.")
-@click.option("-T", "T", default=1000, show_default=True, help="Rounds.")
-@click.option("--mu", default=0.0, show_default=True, help="FedProx's μ (client.mu); 0 is SGD.")
-@click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path),
-              help="Also draw where uniform beats md, by p_1 and m, to this file.")  # fmt: skip
+@click.option("-n", default=80, show_default=True, help="Number of clients, unless --p or --preset gives it.")
+@click.option("-m", type=click.IntRange(1, 10**7), help="Clients to draw per round.  [default: the preset's, else n/2]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of --p ratio and dirichlet."
+)
+@click.option("--preset", metavar="NAME|FILE", help="Take p, m, K, T, μ and the step sizes from a preset or a TOML "
+              "file and its data.")  # fmt: skip
+@click.option("--theta-bytes", default=542_800, show_default=True, help="Size of θ in bytes, for bytes/round.")
+@click.option("--L", "L", default=1.0, show_default=True, help="Smoothness constant L of the local losses.")
+@click.option("--sigma2", default=1.0, show_default=True, help="Bound σ² on the variance of a stochastic gradient.")
+@click.option("--kappa2", default=1.0, show_default=True, help="Constant κ² of bounded dissimilarity.")
+@click.option("--beta2", default=1.0, show_default=True, help="Constant β² of bounded dissimilarity, at least 1.")
+@click.option("--gap", default=1.0, show_default=True, help="Initial gap L(θ⁰) − L(θ*).")
+@click.option("--eta-l", default=0.01, show_default=True, help="Local learning rate η_l (client.eta_l).")
+@click.option("--eta-g", default=1.0, show_default=True, help="Server learning rate η_g (server.eta_g).")
+@click.option(
+    "-K", "K", type=click.IntRange(1, 10**7), default=10, show_default=True, help="Local steps per round (client.K)."
+)
+@click.option("-T", "T", default=1000, show_default=True, help="Number of rounds (run.T).")
+@click.option("--mu", default=0.0, show_default=True, help="FedProx coefficient μ (client.mu); 0 = SGD.")
+@click.option("--plot", "picture", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also draw to this file for which p_1 and m uniform has a better guarantee than md.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @click.pass_context
 def theory(
@@ -72,7 +77,15 @@ def theory(
     as_json: bool,
     **constants: Any,
 ) -> None:
-    """Laws of all schemes for given importances, Theorem 1's bound, and which scheme to choose and why."""
+    """Print the laws of all schemes, and recommend one.
+
+    For given importances p and m, the table has each scheme's Σ, γ and α, the variance of Σω, the mean and variance of
+    N, the bytes per round, Theorem 1's bound, and the largest η_l for which the bound is proved.
+
+    \b
+    fedmpi theory --p dirichlet:0.3 -n 100 -m 10
+    fedmpi theory --preset shakespeare
+    """
     from fedmpi.theory import Problem, recommend, survey
 
     if preset is not None:
@@ -100,7 +113,7 @@ def theory(
 
 
 def of_preset(preset: str, m: int | None) -> tuple[Floats, Ints | None, int, dict[str, Any]]:
-    """(p, sizes, m, constants) of a preset or config file; reads its data for the sizes."""
+    """(p, sizes, m, constants) of a preset or a TOML file, with the sizes of its data."""
     from fedmpi.config import Config
     from fedmpi.data import importances_of
 
@@ -138,7 +151,7 @@ def importances(source: str, n: int, seed: int) -> tuple[Floats, Ints | None]:
 
 
 def report(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> list[str]:
-    """The lines the command prints."""
+    """The lines that the command prints."""
     from fedmpi.report.tables import text_table
 
     solver = "SGD" if problem.mu == 0 else f"FedProx, μ = {problem.mu:g}"
@@ -162,7 +175,7 @@ HEADER = ("scheme", "Σ", "γ", "α", "Var Σω", "E N", "Var N", "bytes/round",
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """One line of the table."""
+    """One row of the table."""
     law = row.law
     return (
         row.scheme,
@@ -179,7 +192,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def step_sizes(row: Row) -> str:
-    """Which conditions fail for a scheme, by how much, and up to which η_l each would hold."""
+    """Which conditions of Theorem 1 fail for a scheme, by how much, and up to which η_l each would hold."""
     failing = [
         f"{c.name} ({c.formula}) is {c.left:.3g}, holds up to η_l = {c.largest_eta_l:.3g}"
         for c in row.bound.conditions
@@ -189,7 +202,7 @@ def step_sizes(row: Row) -> str:
 
 
 def as_dict(p: Floats, m: int, problem: Problem, table: Survey, advice: Recommendation) -> dict[str, Any]:
-    """Everything `report` says, as plain numbers."""
+    """The content of `report` as plain numbers, for --json."""
     from dataclasses import asdict
 
     def row(r: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the network between the server and each worker can do, without fedmpi in between: echoes of raw buffers."""
+"""Latency and bandwidth between the server and each worker, measured with echoes of raw buffers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS_PER_SIZE = 2.0
 BURST, BURSTS = 100, 20
 # Bytes of θ on which the server's arithmetic is timed: more than a core's cache holds.
 ARITHMETIC = 32 * 2**20
-# A rank that has no part in what the others measure looks so seldom whether they are done that it costs them nothing.
+# How often a rank that takes no part in a measurement tests whether it is over: seldom, so that it costs nothing.
 ABSENT_SECONDS = 0.02
 INTERFACES = Path("/proc/net/dev")
 NOT_KNOWN = "not known"
@@ -158,7 +158,7 @@ def first_ranks(world: World, size: int) -> Iterator[World | None]:
     """**Collective.** A world of the first `size` ranks, for these; None for the others, who sleep until it is over."""
     part = cast(MPI.Intracomm, world.comm.Split(int(world.rank >= size), world.rank))
     yield World(part) if world.rank < size else None
-    # It is not freed: a worker's last sign of life may still be on its way there.
+    # It is not freed: a worker's last heartbeat may still be in flight there.
     over = world.comm.Ibarrier()
     while not over.Test():
         time.sleep(ABSENT_SECONDS)

@@ -1,7 +1,7 @@
-"""A race over the same wires: θ down and updates up through fedmpi's links, as raw buffers, and pickled.
+"""Three ways to move θ down and updates up, compared: fedmpi's links, raw buffers, and pickled objects.
 
-No client trains: what is timed is the way. Every path does one turn after the other, so that a busy moment of the
-machine falls on all alike; a barrier before each half of a turn gives all ranks the same start.
+No client trains: only communication is timed. The paths take turns, so that a busy moment of the machine affects all of
+them alike; a barrier before each half of a turn gives all ranks the same start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedmpi.server import ExactSum
 
 RAW, PICKLED, REDUCE = "raw buffers", "pickled", "raw Reduce"
 PER_CLIENT, NOT_ADDED, REDUCED = "per-client", "per-client, not added", "reduced"
-# Updates that a rank has on their way at once, in either direction: as many as fedmpi's own.
+# Updates that a rank has in flight at once, in either direction: as many as fedmpi's own exchange.
 SLOTS = 2
 # A model's parameters as other frameworks send them: a dict of arrays.
 PIECES = 10
@@ -36,7 +36,7 @@ PIECES = 10
 
 @dataclass(frozen=True)
 class Path:
-    """One way to take θ down and updates up, on this rank; `ready` is what is done before, untimed."""
+    """One way to move θ down and updates up, on this rank. `ready` is called before, untimed."""
 
     name: str
     down: Callable[[], object]

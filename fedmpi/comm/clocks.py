@@ -1,7 +1,7 @@
 """Clocks of different hosts: measured against the server's by ping-pong, and mapped onto it with a bound on the error.
 
-A clock's offset is what it shows more than the server's. It changes slowly: quartz clocks run at rates that differ
-by up to some tens of ppm, and each rate wanders a little with temperature and with the host's time service.
+A clock's offset is how far it is ahead of the server's. It changes slowly: quartz clocks run at rates that differ by up
+to some tens of ppm, and each rate varies a little with temperature and with the host's time service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedmpi.comm.tags import SERVER, Tag
 if TYPE_CHECKING:
     from fedmpi.comm.world import World
 
-# How much faster or slower than the server's a clock may run, in seconds per second, before it is known better.
+# How much faster or slower than the server's a clock may run, in seconds per second, before its rate is measured.
 MAX_DRIFT = 100e-6
 # How far a clock's rate may stray from its mean rate between two measurements.
 WANDER = 10e-6
@@ -28,8 +28,8 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Offsets:
-    """One measurement of all ranks: what each clock shows more than the server's, how far off that may be, and when
-    on the server's clock it was so. (size,) float64 each, in seconds; zero for the server itself."""
+    """One measurement of all ranks: how far each clock is ahead of the server's, the error of that, and when it was
+    measured on the server's clock. (size,) float64 each, in seconds; zero for the server itself."""
 
     offset: NDArray[np.float64]
     error: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Which rank is home to which client: its data is read there and only there."""
+"""The home rank of each client: with static placement its data is read there and only there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def static_placement(inclusion: NDArray[np.float64], workers: Sequence[int]) -> NDArray[np.int32]:
-    """home (n,) int32, spread so that every worker expects the same work.
+    """The home rank of each client, (n,) int32, such that every worker expects the same work.
 
     inclusion: (n,) P(i ∈ S_t), a client's expected work. Greedy: the largest first, each to the worker with the
     least so far (ties to the one with fewer clients, then to the lower rank).

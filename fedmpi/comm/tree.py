@@ -1,9 +1,9 @@
 """Broadcast and sum over all ranks, by plain messages along a binomial tree, piece by piece.
 
-MPI has nonblocking collectives for this. Open MPI's (5.0) broadcast as fast as this, but sum several times slower; may
-move more bytes than they are handed, which a ledger of bytes cannot know; and when a rank dies in the middle of one,
-messages that are on their way may still be written to memory that it has given back. Plain messages go to buffers of
-ours, which the caller keeps. A piece is passed on while the next one comes in.
+MPI has nonblocking collectives for this. Open MPI's (5.0) broadcast as fast as this, but sum several times slower. They
+may move more bytes than they are handed, which a ledger of bytes cannot count. When a rank is lost during one,
+messages in flight may still be written to memory that it has freed. Plain messages go to buffers of ours, which the
+caller keeps. A piece is passed on while the next one arrives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TreeSum:
         self.room = np.empty((2, len(self.children), length), np.int64)
 
     def add_up(self, total: NDArray[np.int64]) -> None:
-        """**Collective.** Make the server's `total` the sum of all ranks'; elsewhere it is spent."""
+        """**Collective.** Make the server's `total` the sum of all ranks'; on other ranks its content is lost."""
         parts = list(pieces(total))
         sent: list[MPI.Request] = []
         coming = [self._expect(0, len(parts[0]))] if parts else []

@@ -1,4 +1,4 @@
-"""TOML from anybody, read within bounds, and written so that it is read back as it was."""
+"""Reading TOML of bounded size and depth from any source, and writing values as TOML."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ else:
     import tomli as tomllib
 
 MOST_BYTES = 16 << 20
-# A key such as a.b.c has three parts. The parser takes the square of their number in time, and nesting costs stack.
+# A key such as a.b.c has three parts. The parser's time grows with the square of their number, and nesting needs stack.
 MOST_PARTS = 32
 MOST_SHOWN = 80
 
-# Strings and comments, of which nothing counts, and the signs that tell where keys are.
+# Strings and comments, which are skipped, and the characters that separate keys and their parts.
 TOKENS = re.compile(
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     r"|'''.*?'''"
@@ -30,7 +30,7 @@ TOKENS = re.compile(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; a ValueError if it is none, or too large or too deep to be settings of a run."""
+    """The tables of a TOML text, or a ValueError if it is not valid, too large or nested too deeply."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
     dots = 0
@@ -46,7 +46,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a plain file of bounded size; a ValueError or an OSError of any other, which could last forever."""
+    """The text of a regular file of bounded size; a ValueError for others, since a pipe or device may never end."""
     if not os.path.isfile(path):
         raise ValueError("it is a directory, a pipe or a device")
     with path.open("rb") as file:
@@ -75,12 +75,12 @@ def shown(value: Any) -> str:
     try:
         text = toml_value(value[:MOST_SHOWN] if isinstance(value, str | list | tuple) else value)
     except (RecursionError, ValueError):
-        # Too deep, or a number of more digits than Python prints.
+        # Nested too deeply, or a number with more digits than Python prints.
         return "…"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def plain(text: str) -> str:
-    """A name in a message: on one line, not too long, and nothing that a terminal would act upon."""
+    """A name in a message: on one line, not too long, and without control characters."""
     short = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
     return "".join(c if c.isprintable() else "\ufffd" for c in short)

@@ -206,7 +206,7 @@ def starting_point(earlier: EarlierRun | None, scheme: Scheme, d: int, config: C
     found = earlier.checkpoint if earlier else None
     if found is None or len(found.theta) != d or set(found.scheme) != set(scheme.state()):
         return None
-    return found if config.comm.compression != "topk" or found.left else None
+    return found if config.comm.compression != "topk" or found.residuals else None
 
 
 def configured_scheme(config: Config, dataset: Dataset) -> Scheme:

@@ -51,7 +51,7 @@ class ServerRun:
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.federation.theta[:], self.federation.t = checkpoint.theta, checkpoint.t
         self.federation.scheme.restore(checkpoint.scheme)
-        self.residuals_to_scatter = checkpoint.left
+        self.residuals_to_scatter = checkpoint.residuals
 
     def evaluate_first(self) -> None:
         """Evaluate and keep θ⁰, as configured."""

@@ -1,4 +1,4 @@
-"""Many runs from one configuration: schemes in pairs, and the grid of a [sweep] table."""
+"""Many runs from one configuration: paired schemes, and the grid of a [sweep] table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def label(importance: object) -> str:
 
 
 def file_name(text: str) -> str:
-    """A scheme's or an importance's name as part of a file's: `package.module:Class` has characters that are not."""
+    """The name of a scheme or an importance as part of a file name: `package.module:Class` has characters that it may
+    not."""
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)
 
 
@@ -83,7 +84,7 @@ def shard(grid: Sequence[Cell], text: str) -> list[Cell]:
 
 
 def missing(grid: Sequence[Cell]) -> list[tuple[int, list[int]]]:
-    """Which runs are not finished, as (cell, [run, …]): what rank 0 sees, for all ranks to `pick` by."""
+    """The runs that are not finished, as (cell, [run, …]); rank 0 looks, and all ranks `pick` by it."""
     runs = {
         k: [j for j, run in enumerate(zip(c.configs, c.paths, strict=True)) if not is_finished(*run)]
         for k, c in enumerate(grid)
@@ -110,8 +111,8 @@ def is_finished(config: Config, path: Path) -> bool:
 
 
 def run_cell(cell: Cell, world: World, *, debug: bool = False, on_round: OnRound = ignore) -> None:
-    """**Collective.** Run a cell's schemes together, or go on with those that were broken off; their records carry
-    one pair id."""
+    """**Collective.** Run a cell's schemes in one job, or resume those that were interrupted; their records have one
+    pair id."""
     attributes = {"pair_id": known_pair(cell) or secrets.token_hex(8)}
     runs = cell.configs, cell.paths, world
     run_job(*runs, force=True, resume=True, debug=debug, on_round=on_round, attributes=attributes)

@@ -1,6 +1,8 @@
-"""Loops in C, for what torch and numpy have no single pass for. Optional: without a compiler at installation, or with
-FEDMPI_NATIVE=0, there is no library, and whoever would use it computes the same with torch, to rounding, or with numpy,
-bit for bit."""
+"""Loops in C, for what torch and numpy have no single pass for.
+
+Optional: without a compiler at installation, or with FEDMPI_NATIVE=0, there is no library, and its callers compute the
+same with torch (equal up to rounding) or with numpy (equal bit for bit).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-# What fedmpi_native_version() must say: raised with every change of a function's arguments, so that a library of
-# another installation is not called in the wrong way.
+# What fedmpi_native_version() must return. It is raised with every change of a function's arguments, so that a library
+# of another installation is not called with the wrong ones.
 VERSION = 2
 
 SIZE, ADDRESS, REAL = ctypes.c_long, ctypes.c_void_p, ctypes.c_double
@@ -24,29 +26,29 @@ ARGUMENTS = {
 
 
 class Use:
-    """Whether this process uses the compiled loops where it has them: a job may do without."""
+    """Whether this process uses the compiled loops if it has them."""
 
     allowed = True
 
 
 def native_installed() -> bool:
-    """Whether there are compiled loops here."""
+    """Whether this process has compiled loops."""
     return load() is not None
 
 
 def native_available() -> bool:
-    """Whether the compiled loops are used here."""
+    """Whether this process has compiled loops and uses them."""
     return library() is not None
 
 
 def use_native(allowed: bool) -> None:
-    """Whether this process uses the compiled loops, if it has them, from here on: not in a job some of whose ranks have
-    none, or that goes on with what was begun without."""
+    """Set whether this process uses the compiled loops, if it has them: not in a job in which some rank has none, or
+    that resumes a run which was computed without."""
     Use.allowed = allowed
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled loops, with their arguments declared, or None if there are none or they are not to be used."""
+    """The compiled loops, with their arguments declared; None if there are none or they are not to be used."""
     return load() if Use.allowed else None
 
 

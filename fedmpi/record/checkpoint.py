@@ -15,8 +15,8 @@ from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, RecordError
 
 FORMAT = "fedmpi-checkpoint 1"
-# Arrays of the scheme's state are named "scheme/…" in the file, those of the compression's residuals "left/…".
-GROUPS = ("scheme", "left")
+# The states of a checkpoint, and the group in the file in which each one's arrays are.
+GROUPS = {"scheme": "scheme", "residuals": "left"}
 State = dict[str, NDArray[Any]]
 
 
@@ -24,14 +24,15 @@ State = dict[str, NDArray[Any]]
 class Checkpoint:
     """The state of a run after t rounds.
 
-    theta: (d,) float32; scheme: the state of its sampling scheme; left: the residuals of compression, per client.
+    theta: (d,) float32; scheme: the state of its sampling scheme; residuals: what compression has not sent yet, per
+    client.
     """
 
     config: Config
     t: int
     theta: NDArray[np.float32]
     scheme: State = field(default_factory=dict)
-    left: State = field(default_factory=dict)
+    residuals: State = field(default_factory=dict)
 
 
 def checkpoint_path(record: Path) -> Path:
@@ -49,8 +50,8 @@ def write_checkpoint(record: Path, checkpoint: Checkpoint) -> None:
         "t": np.array(checkpoint.t, np.int64),
         "theta": checkpoint.theta,
     }
-    for group in GROUPS:
-        arrays |= {f"{group}/{name}": array for name, array in getattr(checkpoint, group).items()}
+    for state, group in GROUPS.items():
+        arrays |= {f"{group}/{name}": array for name, array in getattr(checkpoint, state).items()}
     try:
         with temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -73,7 +74,7 @@ def read_checkpoint(record: Path) -> Checkpoint | None:
         with np.load(path, allow_pickle=False) as arrays:
             if array_text(arrays["format"]) != FORMAT:
                 raise ValueError(f"its format is not '{FORMAT}'")
-            groups: dict[str, State] = {group: {} for group in GROUPS}
+            groups: dict[str, State] = {group: {} for group in GROUPS.values()}
             for name in arrays.files:
                 group, slash, rest = name.partition("/")
                 if slash:
@@ -84,7 +85,7 @@ def read_checkpoint(record: Path) -> Checkpoint | None:
             raise ValueError("θ or t is invalid")
     except Exception as error:  # zipfile and numpy raise errors of many types on a damaged archive
         raise RecordError(f"{path}: not a complete checkpoint ({error}): delete it to resume without it") from None
-    return Checkpoint(config, t, theta, **groups)
+    return Checkpoint(config, t, theta, **{state: groups[group] for state, group in GROUPS.items()})
 
 
 def refuse_zip_bomb(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 
-MOST_DIGITS = 10
+MOST_DIGITS = 7
 """A number with more digits than this is written with an exponent."""
 
 STEPS = {

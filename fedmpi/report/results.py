@@ -28,7 +28,7 @@ def headline(study: Study) -> Table:
         SCHEME,
         Column("final_loss", "final loss", interval=True),
         *[Column("final_accuracy", "final accuracy", interval=True)] * with_accuracy,
-        *[Column("loss_of_reference_minus_loss", f"loss below {reference.label}", interval=True)] * with_difference,
+        *[Column("loss_of_reference_minus_loss", f"loss below {reference.short}", interval=True)] * with_difference,
         Column("N", "mean N", interval=True),
         Column("per_round", "bytes/round", "B", interval=True),
         Column("communication_per_round", "comm. time/round", "s", interval=True),
@@ -89,8 +89,8 @@ def to_target(study: Study, target: float | None) -> Table:
         costs = [found.costs.get(axis.name) for axis in AXES]
         rows.append((group.label, *costs, f"{found.reached} of {found.seeds}"))
     caption = (
-        f"Until the loss first is {target:.6g} or less: mean over seeds ± 95 % interval, linear between evaluations; "
-        "no mean where a seed does not get there."
+        f"Cost until the loss is first at most {target:.6g}: mean over seeds ± 95 % interval, interpolated linearly "
+        "between evaluations. There is no mean where a seed does not reach it."
     )
     return Table("target", caption, (SCHEME, *columns, Column("reached", "seeds that reach it")), tuple(rows))
 
@@ -100,13 +100,13 @@ def cohorts(drawn: Sequence[Draws]) -> Table:
     columns = (
         SCHEME,
         Column("N_mean", "mean N"),
-        Column("N_mean_law", "law"),
+        Column("N_mean_law", "mean N, law"),
         Column("N_sd", "sd of N"),
-        Column("N_sd_law", "law"),
+        Column("N_sd_law", "sd of N, law"),
         Column("sum_omega_mean", "mean Σω"),
-        Column("sum_omega_mean_law", "law"),
+        Column("sum_omega_mean_law", "mean Σω, law"),
         Column("sum_omega_sd", "sd of Σω"),
-        Column("sum_omega_sd_law", "law"),
+        Column("sum_omega_sd_law", "sd of Σω, law"),
     )
     rows = []
     for d in drawn:
@@ -116,7 +116,8 @@ def cohorts(drawn: Sequence[Draws]) -> Table:
             law = [d.law.mean_N, sd, float(d.law.p.sum()), float(np.sqrt(max(0.0, d.law.var_sum)))]
         observed = [f(x) if len(x) else None for x in (d.N, d.sum_omega) for f in (mean, sd_of)]
         rows.append((d.group.label, *[cell for pair in zip(observed, law, strict=True) for cell in pair]))
-    return Table("draws", "What was drawn, all rounds of all seeds together.", columns, tuple(rows))
+    caption = "N and Σω over all rounds of all seeds, and what the scheme's law says."
+    return Table("draws", caption, columns, tuple(rows))
 
 
 def participation(drawn: Sequence[Draws]) -> Table:
@@ -128,9 +129,9 @@ def participation(drawn: Sequence[Draws]) -> Table:
         Column("n_samples", "n_i"),
         Column("p", "p_i"),
         Column("share", "share of rounds"),
-        Column("share_low", "95 % from"),
-        Column("share_high", "to"),
-        Column("share_law", "law"),
+        Column("share_low", "95 % low"),
+        Column("share_high", "95 % high"),
+        Column("share_law", "share, law"),
     )
     rows: list[tuple[Cell, ...]] = []
     for d in drawn:
@@ -143,7 +144,8 @@ def participation(drawn: Sequence[Draws]) -> Table:
             law = None if d.law is None else float(d.law.inclusion[i])
             who = (i, name.decode(errors="replace"), int(clients["n_samples"][i]), float(clients["p"][i]))
             rows.append((d.group.label, *who, *share, law))
-    return Table("clients", "Share of the rounds each client took part in.", columns, tuple(rows))
+    caption = "Share of the rounds in which each client took part, its 95 % interval, and what the law says."
+    return Table("clients", caption, columns, tuple(rows))
 
 
 def ranks(study: Study) -> Table:
@@ -164,13 +166,14 @@ def ranks(study: Study) -> Table:
             times = [over_runs(group, partial(rank_time, name=name, rank=rank)) for name in RANK_TIMES]
             hosted = int((first.clients["rank"] == rank).sum())
             rows.append((group.label, rank, host, device or "server", hosted, *times))
-    return Table("ranks", "Seconds per round of each rank; clients are those of the first seed.", columns, tuple(rows))
+    caption = "Seconds per round of each rank; the clients are those of the first seed."
+    return Table("ranks", caption, columns, tuple(rows))
 
 
 def records(study: Study) -> Table:
     """Every record, how far it got, and whether it counts."""
     names = ("record", "scheme", "seed", "status", "rounds", "evaluations", "note")
-    columns = tuple(Column(key, key, words=key in ("record", "scheme", "status", "note")) for key in names)
+    columns = tuple(Column(key, key, words=key in ("record", "scheme", "seed", "status", "note")) for key in names)
     rows = []
     for group in study.groups:
         for run in (*group.runs, *group.left_out):
@@ -192,7 +195,7 @@ def note(run: Run, used: bool) -> str:
     """What a reader must know about a record that is not simply done."""
     parts = ["" if used else "left out of all averages"]
     if run.status != DONE:
-        parts.append(run.message or "still running, or its writer was killed")
+        parts.append(run.message or "still running, or killed")
     if not len(run.evals):
         parts.append("no evaluations")
     return "; ".join(part for part in parts if part)

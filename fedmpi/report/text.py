@@ -1,24 +1,26 @@
-"""What a report says in words: what was run and where, what came out, how to run it again, what the numbers mean."""
+"""The sentences of a report: what was run and where, the outcome, how to repeat it, and what the terms mean."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
 from fedmpi.config.toml import toml_value
-from fedmpi.record.schema import TABLES
+from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED, TABLES
 from fedmpi.report.curves import difference, last
 from fedmpi.report.format import byte_size, plus_minus, printable, seconds
 from fedmpi.report.results import note
 from fedmpi.report.study import PHASES, Run, Study, flat
 
 CONFIG_FILE = "config.toml"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def what(study: Study) -> str:
+def experiment(study: Study) -> str:
     """The experiment in one paragraph."""
     config, run = study.first.config, study.first
     n, p = len(run.clients["p"]), config.sampling.importance
@@ -32,35 +34,33 @@ def what(study: Study) -> str:
     m, K, eta_l = (" or ".join(values) for values in varied.values())
     return (
         f"{count(len(study.groups), 'sampling scheme')} on {config.data.name}: n = {n} clients with importances "
-        f"{importance}, m = {m}, {count(len(seeds), 'seed')} ({numbers(seeds)}). Model {config.model.name}, {run.d:,} "
-        f"parameters, {byte_size(4 * run.d)} each way per client. A client makes K = {K} steps of batch size "
-        f"B = {config.client.B} with η_l = {eta_l}; the server steps with η_g = {config.server.eta_g:g}."
+        f"{importance}, m = {m}, {count(len(seeds), 'seed')} ({numbers(seeds)}). The model is {config.model.name} with "
+        f"{run.d:,} parameters, {byte_size(4 * run.d)} each way per client. Each client takes K = {K} local steps of "
+        f"batch size B = {config.client.B} with η_l = {eta_l}; the server's step size is η_g = {config.server.eta_g:g}."
     )
 
 
-def where(study: Study) -> list[tuple[str, str]]:
+def provenance(study: Study) -> list[tuple[str, str]]:
     """Hosts, ranks, libraries and dates, as (name, value)."""
     runs = study.runs
     devices = sorted({d.decode(errors="replace") for run in runs for d in run.ranks["device"]} - {""})
     errors = [run.clock_error for run in runs if run.clock_error is not None]
+    libraries = sorted({library.splitlines()[0].split(",")[0] for library in distinct(runs, "mpi_library")})
     facts = [
         ("ranks", " or ".join(map(str, sorted({run.size for run in runs})))),
         ("hosts", ", ".join(sorted({host for run in runs for host in texts(run.attributes.get("hosts"))}))),
         ("devices", ", ".join(devices)),
-        (
-            "MPI",
-            "; ".join(sorted({library.splitlines()[0].split(",")[0] for library in distinct(runs, "mpi_library")})),
-        ),
+        ("MPI", "; ".join(libraries)),
         ("fedmpi", ", ".join(distinct(runs, "software_version"))),
         *[(name, ", ".join(distinct(runs, f"{name}_version"))) for name in ("torch", "numpy", "h5py", "mpi4py")],
-        ("runs started", " to ".join(ends(distinct(runs, "created")))),
+        ("runs started", " to ".join(map(date, ends(distinct(runs, "created"))))),
         ("clock error", f"at most {seconds(max(errors))} between ranks" if errors else ""),
     ]
     return [(name, printable(value)) for name, value in facts if value]
 
 
 def outcome(study: Study) -> list[str]:
-    """One sentence per scheme: is it ahead of the reference at the end, and is that beyond the noise?"""
+    """One sentence per scheme: is its final loss below the reference's, and is the difference more than noise?"""
     reference = study.reference
     sentences = []
     for group in study.groups:
@@ -69,35 +69,47 @@ def outcome(study: Study) -> list[str]:
         band = difference(reference, group)
         end = last(band)
         if band is None or end is None:
-            sentences.append(f"{group.label}: not comparable with {reference.label}; they share no evaluated seed.")
+            sentences.append(
+                f"{group.label} cannot be compared with {reference.label}: no seed of both has an evaluation."
+            )
             continue
         side = "below" if end.mean > 0 else "above"
         gap = plus_minus(abs(end.mean), end.half)
         start = f"After {band.x[-1]:.0f} rounds the loss of {group.label} is {gap} {side} that of {reference.label}"
         if end.half is None:
-            sentences.append(f"{start}, for one seed: whether that is noise, only more seeds can tell.")
+            sentences.append(f"{start} for one seed; more seeds are needed to distinguish this from noise.")
         elif end.excludes_zero:
             sentences.append(f"{start} (95 % interval over {end.k} paired seeds).")
         else:
-            sentences.append(f"{start}: inside the noise of {end.k} paired seeds.")
+            sentences.append(f"{start}; with {end.k} paired seeds this cannot be distinguished from noise.")
     return sentences
 
 
 def warnings(study: Study) -> list[str]:
-    """What is wrong or unfinished with the records, a sentence each."""
+    """One sentence for each record that is unfinished, was left out or has no evaluations."""
     found = []
     for group in study.groups:
         for run in (*group.runs, *group.left_out):
-            said = note(run, run in group.runs)
-            if said:
-                done = f"{len(run.rounds)} of {run.config.run.T} rounds"
-                found.append(
-                    printable(f"{run.path.name} ({group.label}, seed {run.seed}) is {run.status}, {done}: {said}.")
-                )
+            remark = note(run, run in group.runs)
+            if remark:
+                rounds = f"{len(run.rounds)} of {run.config.run.T} rounds"
+                name = f"{run.path.name} ({group.label}, seed {run.seed})"
+                found.append(printable(f"{name} {progress(run.status, rounds)}: {remark}."))
     return found
 
 
-def again(study: Study) -> list[str]:
+def progress(status: str, rounds: str) -> str:
+    """How far a run came, as the middle of a sentence."""
+    verbs = {
+        DONE: f"is complete, with {rounds}",
+        FAILED: f"failed after {rounds}",
+        STOPPED: f"was stopped after {rounds}",
+        RUNNING: f"has {rounds}",
+    }
+    return verbs.get(status, f"has the status {status!r} and {rounds}")
+
+
+def repeat_commands(study: Study) -> list[str]:
     """The commands that repeat every run, given the first run's config as CONFIG_FILE."""
     base = flat(study.first.config)
     lines = []
@@ -113,30 +125,27 @@ def again(study: Study) -> list[str]:
 
 
 def recorded_commands(study: Study) -> list[str]:
-    """The commands as the records remember them, without the directory fedmpi lay in."""
+    """The commands that the records contain, without the directory that fedmpi was installed in."""
     kept = {" ".join(["fedmpi", *str(run.attributes.get("command", "")).split()[1:]]): None for run in study.runs}
     return [printable(command) for command in kept]
 
 
 def glossary() -> list[tuple[str, str]]:
-    """(term, meaning): the record's own descriptions, and the two ledgers."""
+    """(term, meaning), partly from the record's own descriptions."""
     fields = {field.name: field.meaning for field in TABLES["/rounds"].fields}
     return [
         ("loss", "Σ pᵢ Lᵢ(θ): the clients' training losses, weighted by their importances"),
-        ("accuracy", "share of correct predictions on the clients' test data, weighted likewise"),
+        ("accuracy", "share of correct predictions on the clients' test data, with the same weights"),
         ("N", fields["N"]),
-        ("Σω", f"{fields['sum_omega']}; it may differ from 1, and nothing rescales it"),
+        ("Σω", f"{fields['sum_omega']}; it need not be 1, and it is never rescaled"),
         (
             "logical bytes",
             "what the federation moves: |θ| down to each client that is called, |θ| up from each that takes part",
         ),
-        ("wire bytes", "what MPI was handed: θ once per rank, however many clients live there, and every update"),
-        ("communication time", "down + up: θ or some update is on its way"),
-        ("±, band", "95 % confidence interval of the mean over seeds (Student's t); one seed has none"),
-        (
-            "compute, send, idle",
-            "what a rank did: training; waiting for an earlier update to leave; waiting for orders and θ",
-        ),
+        ("wire bytes", "what MPI was given to send: θ once per rank, for all its clients, and every update"),
+        ("communication time", "down + up: the time in which θ or some update is on its way"),
+        ("±, band", "95 % confidence interval of the mean over seeds (Student's t); a single seed has none"),
+        ("law", "what the scheme's theory says about N, Σω and the share of rounds of each client"),
     ]
 
 
@@ -144,6 +153,15 @@ def phase_meanings() -> list[tuple[str, str]]:
     """(phase, meaning), from the record's own descriptions."""
     fields = {field.name: field.meaning for field in TABLES["/rounds"].fields}
     return [(phase, fields[f"time_{phase}"]) for phase in PHASES]
+
+
+def rank_meanings() -> list[tuple[str, str]]:
+    """(what a rank does, meaning)."""
+    return [
+        ("compute", "training its clients"),
+        ("send", "waiting for an earlier update to leave"),
+        ("idle", "waiting for the server's next message and for θ"),
+    ]
 
 
 def value_text(value: Any) -> str:
@@ -155,12 +173,23 @@ def texts(values: Any) -> list[str]:
 
 
 def distinct(runs: Sequence[Run], key: str) -> list[str]:
+    """The different values of an attribute, sorted."""
     found = {str(run.attributes[key]).strip() for run in runs if isinstance(run.attributes.get(key), str)}
     return sorted(found - {""})
 
 
 def ends(values: Sequence[str]) -> Iterable[str]:
+    """The first and the last value."""
     return values if len(values) < 2 else (values[0], values[-1])
+
+
+def date(text: str) -> str:
+    """18 Nov 2026, 10:35 UTC, of a time in ISO 8601; other text as it is."""
+    try:
+        found = datetime.fromisoformat(text).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return text
+    return f"{found.day} {MONTHS[found.month - 1]} {found.year}, {found:%H:%M} UTC"
 
 
 def count(k: int, noun: str) -> str:
@@ -168,7 +197,7 @@ def count(k: int, noun: str) -> str:
 
 
 def numbers(values: Sequence[int]) -> str:
-    """1–4 for a row of neighbours, else 1, 3, 7."""
+    """1–4 for consecutive numbers, else 1, 3, 7."""
     if len(values) > 2 and values[-1] - values[0] == len(values) - 1:
         return f"{values[0]}–{values[-1]}"
     return ", ".join(map(str, values))

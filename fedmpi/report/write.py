@@ -11,7 +11,7 @@ from fedmpi.errors import ConfigError, RecordError
 from fedmpi.report import results
 from fedmpi.report.draws import draws
 from fedmpi.report.figures import draw_all
-from fedmpi.report.page import Material, page
+from fedmpi.report.page import PageContent, page
 from fedmpi.report.study import read_study
 from fedmpi.report.tables import Table
 from fedmpi.report.target import default_target
@@ -56,7 +56,7 @@ def write_report(
             write_table(table, directory)
         (directory / CONFIG_FILE).write_text(study.first.config.to_toml(), encoding="utf-8")
         pictures = draw_all(study, drawn, directory)
-        text = page(Material(study, drawn, pictures, tables))
+        text = page(PageContent(study, drawn, pictures, tables))
         (directory / PAGE).write_text(text, encoding="utf-8")
     except OSError as error:
         raise RecordError(f"cannot write the report to {directory}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""The report's page in a real browser, on a phone's width and a screen's."""
+"""The report's page in a real browser, from the width of a phone to that of a large screen."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from fedmpi.report.write import write_report
-from tests.browser.chromium import Browser, missing
-from tests.unit.report_records import make_record
+from tests.support.chromium import Browser, missing
+from tests.support.records import make_record
 
 pytestmark = pytest.mark.skipif(
     bool(missing()), reason=f"NOT TESTED IN A BROWSER: {missing()} not found (apt-get install chromium chromium-driver)"
 )
 
-WIDTHS = (400, 1400)
+WIDTHS = (400, 600, 800, 1000, 1200, 1400, 1600)
+LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 LONG = "a-module-with-a-name-without-end.and_another_one_inside_it:ASchemeOfOnesOwn" * 2
 
 
@@ -39,8 +40,78 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with numbers of every size: seeds that differ, times from microseconds to hours, losses that explode."""
+    home = tmp_path_factory.mktemp("plain")
+    accuracies = {1: 0.97531, 2: 0.98642}
+    ends = {"md": (2.123456, 2.234567), "uniform": (3e9, 4e9), "clustered-similarity": (1e-7, 2e-7)}
+    records = [
+        make_record(
+            home / f"{scheme}-s{seed}.h5",
+            scheme,
+            seed,
+            (8.111, 4.222, ends[scheme][seed - 1]),
+            scale=scale * seed,
+            accuracy=accuracies[seed],
+        )
+        for scheme, scale in (("md", 1.234e-6), ("uniform", 1.234e-2), ("clustered-similarity", 1234.5))
+        for seed in (1, 2)
+    ]
+    return write_report(records, home / "out").page
+
+
+@pytest.mark.parametrize("folded", [True, False], ids=["folded", "open"])
 @pytest.mark.parametrize("width", WIDTHS)
+def test_all_of_a_plain_page_fits(browser: Browser, plain: Path, width: int, folded: bool) -> None:
+    """No table has to be scrolled, nothing is cut off, no number breaks."""
+    browser.open(plain, width)
+    if not folded:
+        browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    found = browser.run(LAYOUT)
+    assert found["problems"] == []
+    assert found["scrolling"] == 0
+    assert found["numbers"] > 200
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off_whatever_the_names(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.run(LAYOUT)["problems"] == []
+
+
+@pytest.mark.parametrize("width", [800, 1200])
+def test_a_table_that_is_too_wide_is_seen_to_scroll(browser: Browser, plain: Path, width: int) -> None:
+    """What cannot fit is not cut off: its box scrolls, with a shadow at the edge. Without that, it is a problem."""
+    browser.open(plain, width)
+    browser.run("document.querySelector('td span').textContent = '1234567890'.repeat(40)")
+    found = browser.run(LAYOUT)
+    assert (found["problems"], found["scrolling"]) == ([], 1)
+    browser.run("document.querySelector('.scroll').style.overflowX = 'hidden'")
+    assert browser.run(LAYOUT)["problems"]
+
+
+def test_a_number_that_breaks_is_found(browser: Browser, plain: Path) -> None:
+    browser.open(plain, 400)
+    browser.run("const p = document.querySelector('p'); p.textContent = '123.456'; p.style.width = '2em'")
+    assert any("123.456 is on" in problem for problem in browser.run(LAYOUT)["problems"])
+
+
+def test_narrow_tables_name_every_value(browser: Browser, plain: Path) -> None:
+    """On a phone the rows are cards, and each value has the title of its column."""
+    script = (
+        "const cell = document.querySelector('tbody td'); return [getComputedStyle(cell, '::before').content,"
+        " getComputedStyle(document.querySelector('thead')).display]"
+    )
+    browser.open(plain, 400)
+    assert browser.run(script) == ['"final loss"', "none"]
+    browser.open(plain, 1200)
+    assert browser.run(script) == ["none", "table-header-group"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
 def test_figures_are_seen_nothing_overflows_and_nothing_leaves(
     browser: Browser, page: Path, width: int, dark: bool
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import sentences
+from tests.support.commands import sentences
 
 CASES = {
     "unknown preset": (["dmeo"], "'dmeo' is neither a preset nor a file; did you mean 'demo'?"),

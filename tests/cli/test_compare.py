@@ -15,7 +15,7 @@ import pytest
 from fedmpi import Config, open_record, run
 from fedmpi.errors import ConfigError
 from fedmpi.job.sweep import cells, missing, pick, shard
-from tests.conftest import BIN, environment, mpirun_command
+from tests.support.commands import BIN, environment, mpirun_command
 
 GRID = ["-s", "sweep.cases=[[10, 3], [12, 4]]", "-s", 'sweep.importances=["uniform", "ratio"]']
 SWEEP = ["sweep", "quadratic", *GRID, "-s", 'sweep.schemes=["md", "uniform"]', "-s", "sweep.seeds=1"]

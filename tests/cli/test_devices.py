@@ -10,7 +10,7 @@ import pytest
 
 from fedmpi.models.device import visible_devices
 from fedmpi.record import open_record
-from tests.conftest import Finished, sentences
+from tests.support.commands import Finished, sentences
 
 
 def test_auto_without_devices_is_the_cpu(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Finished
+from tests.support.commands import Finished
 
 ROOT = Path(__file__).parents[2]
 RANKS = 3

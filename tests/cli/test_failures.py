@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import sentences
+from tests.support.commands import sentences
 
 # Breaks one place of a real run on one rank, in round 3 or at set-up, then runs as a user's script would.
 SCRIPT = """

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fedmpi.cli.launch_scripts import Job, seconds
+from fedmpi.cli.launch_scripts import ClusterJob, seconds
 from fedmpi.config import Config
 from fedmpi.errors import ConfigError
-from tests.conftest import BIN, Finished
+from tests.support.commands import BIN, Finished
 
 ROOT = Path(__file__).parents[2]
 Fedmpi = Callable[..., Finished]
@@ -106,10 +106,10 @@ def test_the_words_reach_fedmpi_as_they_were_given(fedmpi: Fedmpi, tmp_path: Pat
     assert shown.stdout.splitlines() == ["localhost:2", "2", "run", *given]
 
 
-def job(*, nodes: int = 1, ranks: int = 2, gpus: int = 0, **settings: object) -> Job:
+def job(*, nodes: int = 1, ranks: int = 2, gpus: int = 0, **settings: object) -> ClusterJob:
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     overrides = tuple(f"{key}={value}" for key, value in changes.items())
-    return Job(Config.load("quadratic", changes), "quadratic", overrides, None, nodes, ranks, 1, gpus)
+    return ClusterJob(Config.load("quadratic", changes), "quadratic", overrides, None, nodes, ranks, 1, gpus)
 
 
 # n = 20 clients, of which m = 5 are drawn.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Finished, is_open_mpi, sentences
+from tests.support.commands import BIN, Finished, is_open_mpi, sentences
 
 ROOT = Path(__file__).parents[2]
 OTHER = ROOT / ".venv-mpich/bin/mpirun"

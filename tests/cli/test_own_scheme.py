@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import sentences
+from tests.support.commands import sentences
 
 MINE = """
 import numpy as np

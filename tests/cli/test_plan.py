@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi.scale import CLUSTER, JobShape, Machine, predict
-from tests.conftest import sentences
+from tests.support.commands import sentences
 
 
 def test_plan_says_what_the_model_says(fedmpi: Callable) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import BIN, environment, is_open_mpi, mpirun_command
+from tests.support.commands import BIN, environment, is_open_mpi, mpirun_command
 
 ROOT = Path(__file__).parents[2]
 # Pages whose blocks run as they stand. The blocks of other pages need a cluster, or are patterns (`fedmpi run RECORD`):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.fuzz import configs, datasets, records
-from tests.fuzz.guard import Tally, explain, try_all
+from tests.support.guard import Tally, explain, try_all
 
 INPUTS = {"config": 200_000, "records": 20_000, "datasets": 20_000}
 

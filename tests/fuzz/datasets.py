@@ -24,7 +24,7 @@ from fedmpi.config import Config
 from fedmpi.data.sources import cifar10, shakespeare
 from tests.fuzz.mutate import damaged
 from tests.fuzz.records import CANNOT, INTEGERS, dtype, home
-from tests.unit.data_miniatures import (
+from tests.support.datasets import (
     CAPITALS_PLAY,
     CREATED,
     TITLED_PLAY,

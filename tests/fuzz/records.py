@@ -20,7 +20,7 @@ from fedmpi.record import Record, is_record, open_record
 from fedmpi.record.schema import SCHEMA, TABLES
 from tests.fuzz.headers import forged
 from tests.fuzz.mutate import damaged
-from tests.unit.report_records import add_evaluation, add_round, make_record, start_record
+from tests.support.records import add_evaluation, add_round, make_record, start_record
 
 PATHS = tuple(dataset.path for dataset in SCHEMA)
 READ = ("config", "rounds", "cohorts", "evals", "phases", "theta", "theta_t", "history", "clients", "ranks", "events")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.campaign import campaign
-from tests.fuzz.guard import Tally, explain, try_all
+from tests.support.guard import Tally, explain, try_all
 
 SHORT = {"config": 6000, "records": 120, "datasets": 400}
 LONG = {"config": 30_000, "records": 600, "datasets": 2500}
@@ -51,7 +51,7 @@ def test_the_guard_catches_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> No
         if number == 6:
             raise FedmpiError("refused")
 
-    monkeypatch.setattr("tests.fuzz.guard.SECONDS", 1.0)
+    monkeypatch.setattr("tests.support.guard.SECONDS", 3.0)
     tally = try_all(attempt, range(8))
     assert sorted(tally.failures) == [1, 2, 3, 4, 5]
     assert (tally.inputs, tally.accepted) == (8, 2)

@@ -18,7 +18,7 @@ from fedmpi.config import parse_override
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.job.sweep import cells, file_name
 from fedmpi.report.write import write_report
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 OUTWARD = ("../../x", "/etc/x", "..", ".", "a/b", "a\0b", "a\nb", "-rf", "", "~/x", "a\\b", "x" * 300, "\u202egpj.exe")
 HOSTILE = (
@@ -112,7 +112,7 @@ TAGS = {"html", "head", "meta", "title", "link", "style", "body", "header", "mai
 TAGS |= {"div", "span", "ul", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "a"}
 TAGS |= {"figcaption", "details", "summary", "pre", "code", "strong"}
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "rel", "href", "class", "role", "scope", "tabindex"}
-ATTRIBUTES |= {"aria-label", "id", "src", "alt", "style"}
+ATTRIBUTES |= {"aria-label", "data-label", "id", "src", "alt", "style"}
 
 
 @pytest.mark.parametrize("bad", HOSTILE)

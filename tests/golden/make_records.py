@@ -16,8 +16,8 @@ from pathlib import Path
 
 import fedmpi
 from fedmpi import open_record
-from tests.conftest import BIN, environment
 from tests.golden.records import BROKEN, HERE, pack, summary
+from tests.support.commands import BIN, environment
 
 # Host names in the records are this one: each command runs in a UTS namespace of its own.
 HOST = "localhost"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmpi import Config, open_record, run
-from tests.conftest import BIN, TIME_LIMIT, environment, mpirun_command
 from tests.golden.cases import Case, Settings
+from tests.support.commands import BIN, TIME_LIMIT, environment, mpirun_command
 
 
 @dataclass(frozen=True)

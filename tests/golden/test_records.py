@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from fedmpi import open_record, run
-from tests.conftest import Finished
 from tests.golden.cpu import FUSED, rounding_kind
 from tests.golden.records import BROKEN, TABLES, expected, summary, theta_of, unpack, versions
+from tests.support.commands import Finished
 
 Fedmpi = Callable[..., Finished]
 

@@ -20,6 +20,8 @@ from fedmpi.job.start import run_job
 from tests.support.ranks import COMM, fail_together
 
 pytestmark = pytest.mark.mpi
+CLIENTS = 20
+HANG_SECONDS = 60
 
 
 def control_bytes(workers: int, called: int, assigned: int, updates: int) -> int:
@@ -71,32 +73,44 @@ def test_every_client_trains_at_its_home(shared_path: Path) -> None:
             assert (cohorts["arrive_time"] >= cohorts["post_time"]).all()
 
 
-class OneSlowClient(LocalClients):
-    """Client 0 takes its time: until it is done, all the others could be trained."""
+class ClientZeroIsLast(LocalClients):
+    """Training client 0 takes until all other clients of the round are trained: each leaves a file in `folder`."""
+
+    def __init__(self, config: Config, dataset: Dataset, folder: Path) -> None:
+        super().__init__(config, dataset)
+        self.folder = folder
 
     def train(self, i: int, t: int, delta: np.ndarray, between_steps: object = None) -> Training:
         trained = super().train(i, t, delta)
-        time.sleep(0.5 if i == 0 else 0.001)
+        if i:
+            (self.folder / f"{t}.{i}.trained").touch()
+        deadline = time.monotonic() + HANG_SECONDS
+        while i == 0 and len(list(self.folder.glob(f"{t}.*.trained"))) < CLIENTS - 1:
+            assert time.monotonic() < deadline, "the other clients are not trained meanwhile"
+            time.sleep(0.01)
         return trained._replace(compute_time=0.5 if i == 0 else 0.001)
 
 
-class SlowComponents(Components):
+class ClientZeroLast(Components):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
     def clients(self, config: Config, dataset: Dataset) -> LocalClients:
-        return OneSlowClient(config, dataset)
+        return ClientZeroIsLast(config, dataset, self.folder)
 
 
 @pytest.mark.mpi(min_size=3)
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
 def test_free_workers_take_the_clients_that_a_busy_one_would_keep_waiting(shared_path: Path, exchange: str) -> None:
     where = {"comm.placement": "dynamic", "comm.exchange": exchange}
-    config = Config.load("quadratic", {"run.T": 2, "sampling.scheme": "full", **where})
-    run_job([config], [shared_path / "run.h5"], connect(), components=SlowComponents())
+    config = Config.load("quadratic", {"run.T": 2, "data.n": CLIENTS, "sampling.scheme": "full", **where})
+    run_job([config], [shared_path / "run.h5"], connect(), components=ClientZeroLast(shared_path))
     with fail_together():
         if COMM.rank == 0:
             record = open_record(shared_path / "run.h5")
-            for rows in np.split(record.cohorts, [20]):
+            for rows in np.split(record.cohorts, [CLIENTS]):
                 slow = rows["rank"][rows["client"] == 0]
-                assert rows["client"].tolist() == list(range(20))
+                assert rows["client"].tolist() == list(range(CLIENTS))
                 assert (rows["rank"] == slow).sum() == 1
             # One client each to start with, an assignment for each of the others, and a last, empty one to each worker.
             workers = COMM.size - 1
@@ -196,8 +210,9 @@ def test_compressed_updates_weigh_less_and_theta_stays_one(shared_path: Path, co
 
 @pytest.mark.parametrize("scheme", ["md", "optimal", "optimal-approx", "power-of-choice"])
 def test_the_virtual_federation_takes_the_time_of_its_links(shared_path: Path, scheme: str) -> None:
-    """80 bytes at 640 bit/s are a second each way; latency 0.25 s; training takes no time to speak of."""
+    """80 bytes at 640 bit/s are a second each way; latency 0.25 s; clients so fast that training takes no time."""
     links = {"network.enabled": True, "network.latency": 0.25, "network.down": 640, "network.up": 640}
+    links["network.speed"] = 1e12
     run(Config.load("quadratic", {"run.T": 5, "sampling.scheme": scheme, **links}), shared_path / "v.h5")
     with fail_together():
         if COMM.rank == 0:
@@ -211,31 +226,42 @@ def test_the_virtual_federation_takes_the_time_of_its_links(shared_path: Path, s
                 "optimal-approx": 0.1 + 0.5 + 4 * 0.7,
             }
             drawn = rounds["N"] > 0
-            np.testing.assert_allclose(rounds["virtual_total"][drawn], 2.5 + scalars[scheme], atol=0.2)
+            np.testing.assert_allclose(rounds["virtual_total"][drawn], 2.5 + scalars[scheme], atol=1e-6)
             assert (rounds["virtual_straggler"][drawn] >= 0).all()
 
 
-def test_a_clock_that_is_three_seconds_off_changes_nothing(shared_path: Path) -> None:
+@pytest.mark.parametrize("shift", [3.0, -3.0])
+def test_a_clock_that_is_three_seconds_off_changes_nothing(shared_path: Path, shift: float) -> None:
     world = connect()
-    world.clock_shift = 3.0 * world.rank
+    world.clock_shift = shift * world.rank
     run(Config.load("quadratic", {"run.T": 30}), shared_path / "off.h5", world=world)
     with fail_together():
         if COMM.rank == 0:
             off = open_record(shared_path / "off.h5")
-            shift, error = off.table("/ranks/clock_offset"), off.table("/ranks/clock_error")
-            assert len(off.rounds) == 30
-            assert (np.abs(shift - 3.0 * np.arange(COMM.size)) <= error + 1e-6).all()
-            assert (error < 0.1).all()
-            assert (off.rounds["time_total"] < 1.0).all()
-            assert (off.rounds["clock_error"] < 0.1).all()
-            assert [name for name in PHASES if off.phases[name].max() >= 1.0] == []
+            rounds, cohorts = off.rounds, off.cohorts
+            found, error = off.table("/ranks/clock_offset"), off.table("/ranks/clock_error")
+            assert (np.abs(found - shift * np.arange(COMM.size)) <= error + 1e-6).all()
+            assert (error < abs(shift) / 2).all(), "the bound says nothing"
+            assert len(rounds) == 30
+            np.testing.assert_allclose(
+                sum(rounds[f"time_{phase}"] for phase in PHASES), rounds["time_total"], rtol=1e-9
+            )
+            # On the server's clock an update is posted after its round has begun, and before it arrives. A worker's
+            # own clock would show the one or the other 3 s off; the record then has the time of arrival for both.
+            assert (cohorts["post_time"] >= -rounds["clock_error"][cohorts["t"]]).all()
+            assert (cohorts["post_time"] <= cohorts["arrive_time"]).all()
+            assert COMM.size == 1 or (cohorts["post_time"] < cohorts["arrive_time"]).any()
+            assert (cohorts["arrive_time"] <= rounds["time_total"][cohorts["t"]]).all()
 
 
 @pytest.mark.parametrize("exchange", ["per-client", "reduced"])
 def test_a_slow_worker_is_waited_for_and_its_update_is_not_called_slow(
     shared_path: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last rank sleeps 0.2 s in each client's training: that is wait and skew, not up."""
+    """The last rank sleeps 0.2 s before it trains each client: that is neither `down` nor `up`.
+
+    A busy machine can only add to these times: all bounds hold whatever else it does.
+    """
     original = LocalClients.train
 
     def slow(self: LocalClients, *arguments: object, **options: object) -> Training:
@@ -248,9 +274,26 @@ def test_a_slow_worker_is_waited_for_and_its_update_is_not_called_slow(
     run(Config.load("quadratic", settings), shared_path / "slow.h5")
     with fail_together():
         if COMM.rank == 0:
-            record = open_record(shared_path / "slow.h5")
-            slept = 0.2 * np.count_nonzero(record.clients["rank"] == COMM.size - 1)
-            workers = max(1, COMM.size - 1)
-            assert (record.rounds["time_wait"] >= 0.95 * slept).all()
-            assert (record.rounds["time_up"] < 0.5 * slept).all()
-            assert (record.rounds["skew"] >= 0.95 * slept * (1 - 1 / workers) - 1e-9).all()
+            with open_record(shared_path / "slow.h5") as record:
+                hosts = np.unique(record.clients["rank"])
+                for t, seen in enumerate(record.rounds):
+                    compute = record.ranks["compute_time"][t][hosts]
+                    check_slow_round(exchange, seen, record.cohorts[record.cohorts["t"] == t], compute)
+
+
+def check_slow_round(exchange: str, seen: np.void, updates: np.ndarray, compute: np.ndarray) -> None:
+    """seen: a row of /rounds; updates: its rows of /cohorts; compute: its training time on each rank that trains."""
+    error = seen["clock_error"] + 1e-6
+    of_slow = np.sort(updates["post_time"][updates["rank"] == COMM.size - 1])
+    slept = 0.2 * (1 + np.arange(len(of_slow)))
+    assert (of_slow >= slept - error).all()
+    # θ is down when the last worker holds it, which is before each of them starts to train.
+    first = {rank: updates["post_time"][updates["rank"] == rank].min() for rank in set(updates["rank"].tolist())}
+    trains = [post - (0.2 if rank == COMM.size - 1 else 0.0) for rank, post in first.items()]
+    assert seen["time_down"] <= max(trains) + error
+    if exchange == "per-client":
+        assert seen["time_up"] <= (updates["arrive_time"] - updates["post_time"]).sum() + 1e-9
+    else:
+        assert seen["time_up"] <= seen["time_total"] - slept[-1] + error
+    assert compute[-1] >= slept[-1]
+    assert seen["skew"] == pytest.approx(compute.max() - compute.mean())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.multinode.bed import Bed, why_not
+from tests.support.bed import Bed, why_not
 
 
 def build(hosts: int, folder: Path) -> Iterator[Bed]:

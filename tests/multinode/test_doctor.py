@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.multinode.bed import Bed
-from tests.multinode.link import transfer_seconds
+from tests.support.bed import Bed
+from tests.support.link import transfer_seconds
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import pytest
 
 from fedmpi import Config, open_record, run
 from fedmpi.errors import RecordError
-from tests.conftest import BIN, Finished, is_open_mpi, sentences
-from tests.multinode.bed import Bed
+from tests.support.bed import Bed
+from tests.support.commands import BIN, Finished, is_open_mpi, sentences
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"run.T": 12, "eval.every": 4}

@@ -14,8 +14,8 @@ import pytest
 
 from fedmpi import open_record
 from fedmpi.comm.timeline import PHASES, union
-from tests.multinode.bed import Bed
-from tests.multinode.link import transfer_seconds
+from tests.support.bed import Bed
+from tests.support.link import transfer_seconds
 
 # Four times the paper's LSTM. A worker sleeps for up to 1 ms between two looks for orders; on a θ of 0.5 MB, which
 # takes 22 ms at 200 Mbit/s, that alone would be half of the tolerance.
@@ -131,7 +131,7 @@ run(Config.load("quadratic", {**settings, "eval.every": 0}), "run.h5", force=Tru
 @pytest.mark.slow
 def test_a_hosts_clock_three_seconds_ahead_moves_no_phase(two_hosts: Bed, tmp_path: Path) -> None:
     """Bound: θ's way down and an update's way up are measured to the clocks' error, far below a tenth of them."""
-    from tests.conftest import BIN
+    from tests.support.commands import BIN
 
     two_hosts.rate("50mbit")
     (tmp_path / "shifted.py").write_text(SHIFTED)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi import Config, open_record, run
-from tests.conftest import BIN
-from tests.multinode.bed import Bed
+from tests.support.bed import Bed
+from tests.support.commands import BIN
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"run.T": 12, "eval.every": 4}

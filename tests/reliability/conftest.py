@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability.jobs import launch, settings
+from tests.support.jobs import launch, settings
 
 
 @pytest.fixture(scope="session")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of an unbroken run of `quadratic` with the settings of jobs.py, in one process."""
+    """The record of an unbroken run of `quadratic` with the settings of tests/support/jobs.py, in one process."""
     folder = tmp_path_factory.mktemp("unbroken")
     done = launch(folder, "run", "quadratic", *settings(), output="reference.h5").end()
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import pytest
 
 from fedmpi import open_record
 from fedmpi.record import checkpoint_path, read_checkpoint
-from tests.reliability.jobs import launch, said, same_run, settings, theta_of
+from tests.support.jobs import launch, said, same_run, settings, theta_of
 
 LONG = settings(**{"run.T": 100_000})
 

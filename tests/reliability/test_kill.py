@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.reliability.jobs import Job, launch, same_run, settings
+from tests.support.jobs import Job, launch, same_run, settings
 
 TARGETS = ("mpirun", 0, 1, 2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from fedmpi import open_record
 from fedmpi.record.schema import TABLES
-from tests.reliability.jobs import launch, ranks_in
+from tests.support.jobs import launch, ranks_in
 
 T = 20_000
 

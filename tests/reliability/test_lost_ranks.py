@@ -12,8 +12,8 @@ import pytest
 
 from fedmpi import open_record
 from fedmpi.comm.failure_detector import LOSSES
-from tests.conftest import is_open_mpi
-from tests.reliability.jobs import Job, launch, said, same_run, settings
+from tests.support.commands import is_open_mpi
+from tests.support.jobs import Job, launch, said, same_run, settings
 
 pytestmark = pytest.mark.skipif(
     not (LOSSES and is_open_mpi()), reason="NOT TESTED: MPICH's mpirun ends a job that has lost a rank (no ULFM)"

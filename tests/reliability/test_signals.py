@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import BIN, is_open_mpi
-from tests.reliability.jobs import Job, launch, said, same_run, settings
+from tests.support.commands import BIN, is_open_mpi
+from tests.support.jobs import Job, launch, said, same_run, settings
 
 ROOT = Path(__file__).parents[2]
 LONG = settings(**{"run.T": 100_000})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster, why_not
+from tests.support.slurm import Cluster, why_not
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedmpi import open_record
-from tests.conftest import BIN
-from tests.slurm.cluster import Cluster
+from tests.support.commands import BIN
+from tests.support.slurm import Cluster
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")

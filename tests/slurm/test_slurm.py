@@ -9,8 +9,8 @@ import pytest
 
 from fedmpi import Config, open_record, run
 from fedmpi.errors import RecordError
-from tests.conftest import BIN, Finished, is_open_mpi, sentences
-from tests.slurm.cluster import Cluster
+from tests.support.commands import BIN, Finished, is_open_mpi, sentences
+from tests.support.slurm import Cluster
 
 pytestmark = pytest.mark.slurm
 LAUNCH = Path(__file__).parents[2] / "launch"

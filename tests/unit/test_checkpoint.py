@@ -19,8 +19,8 @@ RECORD = "run.h5"
 def written(tmp_path: Path) -> Checkpoint:
     theta = np.arange(50, dtype=np.float32)
     scheme = {"clients": np.array([1, 4]), "deltas": np.ones((2, 50), np.float32)}
-    left = {"clients": np.array([3]), "left": np.full((1, 50), 0.5, np.float32)}
-    checkpoint = Checkpoint(Config.load("quadratic"), 7, theta, scheme, left)
+    residuals = {"clients": np.array([3]), "left": np.full((1, 50), 0.5, np.float32)}
+    checkpoint = Checkpoint(Config.load("quadratic"), 7, theta, scheme, residuals)
     write_checkpoint(tmp_path / RECORD, checkpoint)
     return checkpoint
 
@@ -30,7 +30,7 @@ def test_it_comes_back(tmp_path: Path, written: Checkpoint) -> None:
     assert found is not None
     assert (found.config, found.t) == (written.config, 7)
     assert (found.theta == written.theta).all()
-    for ours, theirs in ((written.scheme, found.scheme), (written.left, found.left)):
+    for ours, theirs in ((written.scheme, found.scheme), (written.residuals, found.residuals)):
         assert {name: array.tolist() for name, array in ours.items()} == {k: a.tolist() for k, a in theirs.items()}
     assert [path.name for path in tmp_path.iterdir()] == [f"{RECORD}.checkpoint"]
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from fedmpi.cli import cli
 from fedmpi.data.sources import shakespeare
 from fedmpi.errors import DataError
-from tests.unit.data_miniatures import leaf_folder, long_play, shakespeare_archive, windows_of
+from tests.support.datasets import leaf_folder, long_play, shakespeare_archive, windows_of
 
 
 @pytest.fixture(autouse=True)

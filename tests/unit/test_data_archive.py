@@ -10,7 +10,7 @@ import pytest
 
 from fedmpi.data.sources.archive import MOST_MEMBERS, read_file, read_members, sha256_of
 from fedmpi.errors import DataError
-from tests.unit.data_miniatures import bomb, tar_gz
+from tests.support.datasets import bomb, tar_gz
 
 MB = 1 << 20
 

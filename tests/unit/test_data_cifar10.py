@@ -20,7 +20,7 @@ from fedmpi.data.contents import contents
 from fedmpi.data.sources import cifar10
 from fedmpi.data.sources.cifar10 import import_cifar10
 from fedmpi.errors import ConfigError, DataError
-from tests.unit.data_miniatures import bomb, cifar_batches, npm_package, tar_gz
+from tests.support.datasets import bomb, cifar_batches, npm_package, tar_gz
 
 IMAGES = 40
 

@@ -20,7 +20,7 @@ from fedmpi.data.sources.cifar10 import import_cifar10
 from fedmpi.data.sources.shakespeare import get_shakespeare
 from fedmpi.data.text import TextClient, windows
 from fedmpi.errors import ConfigError, DataError
-from tests.unit.data_miniatures import cifar_batches, long_play, shakespeare_archive, tar_gz
+from tests.support.datasets import cifar_batches, long_play, shakespeare_archive, tar_gz
 
 # Each role: L lines of 50 characters and L − 1 breaks.
 PLAYS = {"long": long_play("LONG", 4, 30), "longer": long_play("LONGER", 3, 60), "short": long_play("SHORT", 5, 2)}

@@ -17,7 +17,7 @@ from fedmpi.data.corpus import Corpus
 from fedmpi.data.sources import leaf
 from fedmpi.data.sources.leaf import import_leaf, lay_over
 from fedmpi.errors import DataError
-from tests.unit.data_miniatures import leaf_folder, windows_of
+from tests.support.datasets import leaf_folder, windows_of
 
 TEXT = "".join(np.random.default_rng(0).choice(list(CHARACTERS[:95]), 400))
 

@@ -22,7 +22,7 @@ from fedmpi.data.sources.fetch import reason
 from fedmpi.data.sources.shakespeare import get_shakespeare, parse_play
 from fedmpi.data.store import open_store
 from fedmpi.errors import DataError
-from tests.unit.data_miniatures import CAPITALS_PLAY, POEM, TITLED_PLAY, long_play, shakespeare_archive
+from tests.support.datasets import CAPITALS_PLAY, POEM, TITLED_PLAY, long_play, shakespeare_archive
 
 
 @pytest.fixture(autouse=True)

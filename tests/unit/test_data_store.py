@@ -13,7 +13,7 @@ from fedmpi.data.sources.cache import cache_folder, cached, in_cache
 from fedmpi.data.sources.roles import write_roles
 from fedmpi.data.store import open_store, write_store
 from fedmpi.errors import DataError
-from tests.unit.data_miniatures import CREATED
+from tests.support.datasets import CREATED
 
 
 @pytest.fixture

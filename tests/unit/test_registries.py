@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from fedmpi.comm.exchanges import EXCHANGES
 from fedmpi.compression import CODECS
 from fedmpi.config import Config, declared_keys
 from fedmpi.data import DATASETS, load_dataset, samples_of
@@ -16,7 +17,12 @@ from fedmpi.models import MODELS, make_model
 
 @pytest.mark.parametrize(
     ("key", "registry"),
-    [("data.name", DATASETS), ("model.name", MODELS), ("comm.compression", ["none", *CODECS])],
+    [
+        ("data.name", DATASETS),
+        ("model.name", MODELS),
+        ("comm.compression", ["none", *CODECS]),
+        ("comm.exchange", EXCHANGES),
+    ],
 )
 def test_the_choices_of_a_setting_are_the_names_of_its_registry(key: str, registry: Iterable[str]) -> None:
     assert dict(declared_keys())[key].metadata["choices"] == tuple(registry)

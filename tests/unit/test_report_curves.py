@@ -10,7 +10,7 @@ import pytest
 from fedmpi.report.curves import BYTES, ROUNDS, SECONDS, cost, difference, last, mean_curve
 from fedmpi.report.study import Group, read_run
 from fedmpi.report.target import crossing, default_target, reach, rounded_up
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 
 def group(*paths: Path) -> Group:

@@ -13,7 +13,7 @@ from fedmpi.report.figures.style import PHASE_COLOURS, SCHEMES, house_style, loo
 from fedmpi.report.figures.time import draw_phases
 from fedmpi.report.study import PHASES, Study, read_study
 from fedmpi.sampling import SCHEMES as REGISTERED
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 
 def study(home: Path, *schemes: str, losses: tuple[float, ...] = (8, 4, 2)) -> Study:

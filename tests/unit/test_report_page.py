@@ -13,8 +13,10 @@ import pytest
 
 from fedmpi.config import Config, parse_override
 from fedmpi.errors import RecordError
+from fedmpi.report.study import read_study
+from fedmpi.report.text import date, warnings
 from fedmpi.report.write import Report, write_report
-from tests.unit.report_records import make_record, start_record
+from tests.support.records import make_record, start_record
 
 HOSTILE = "<img src=x onerror=alert(1)>$x_{$"
 SEEDS = (1, 2)
@@ -117,6 +119,7 @@ def test_the_numbers_of_the_other_tables(made: tuple[Path, Report]) -> None:
 
 def test_the_page_is_whole_and_needs_nothing_else(made: tuple[Path, Report]) -> None:
     page = Reader(made[1].page)
+    assert made[1].page.read_text().startswith("<!DOCTYPE html>\n<html lang=")
     assert page.open == []
     assert not page.all("script")
     images = page.all("img")
@@ -138,8 +141,7 @@ def test_every_name_is_text_and_nothing_more(made: tuple[Path, Report]) -> None:
     # As the scheme in the headline, as a client's name, and in the reason why a run broke.
     assert f"x:{HOSTILE}" in page.text
     assert f"it broke {HOSTILE}" in page.text
-    rows = made[1].page.read_text().split("<tr>")
-    assert any("&lt;img src=x onerror=alert(1)&gt;$x_{$</td>" in cells for cells in rows)
+    assert "&lt;img src=x onerror=alert(1)&gt;$x_{$</td>" in made[1].page.read_text()
 
 
 def test_the_page_says_what_was_run_and_how_to_run_it_again(made: tuple[Path, Report]) -> None:
@@ -161,16 +163,15 @@ def test_the_page_says_what_was_run_and_how_to_run_it_again(made: tuple[Path, Re
 
 def test_the_broken_run_is_named_and_left_out(made: tuple[Path, Report]) -> None:
     (warning,) = made[1].warnings
-    assert warning.startswith("broken.h5 (md, seed 3) is failed, 1 of 2 rounds: left out of all averages; it broke")
-    assert "Read this first" in Reader(made[1].page).text
+    assert warning.startswith("broken.h5 (md, seed 3) failed after 1 of 2 rounds: left out of all averages; it broke")
+    assert "Please note" in Reader(made[1].page).text
 
 
 def test_a_running_record_without_evaluations(tmp_path: Path) -> None:
     start_record(tmp_path / "a.h5", "md", 1, 5).file.close()
     report = write_report([tmp_path / "a.h5"], tmp_path / "out")
     text = Reader(report.page).text
-    assert "a.h5 (md, seed 1) is running, 0 of 5 rounds" in text
-    assert "still running, or its writer was killed; no evaluations" in text
+    assert "has 0 of 5 rounds: left out of all averages; still running, or killed; no evaluations." in text
     assert "there is no loss to show" in text
     assert not list((tmp_path / "out").glob("*.png"))
 
@@ -182,9 +183,31 @@ def test_one_run_of_a_biased_scheme_at_a_target_it_misses(tmp_path: Path, monkey
     text = Reader(report.page).text
     assert "fedavg: biased, so there is no law to compare with." in text
     assert "0 of 1" in text
-    assert "seed by seed" not in text
-    assert "No accuracies: this problem has no test data." in text
+    assert "paired by seed" not in text
+    assert "There are no accuracies: this problem has no test data." in text
     assert "Accuracy against" not in text
+
+
+def test_dates_are_read_by_people() -> None:
+    assert date("2026-11-18T10:35:40+00:00") == "18 Nov 2026, 10:35 UTC"
+    assert date("2026-03-01T00:35:40+02:00") == "28 Feb 2026, 22:35 UTC"
+    assert date("0001-01-01T00:00:00+02:00") == "0001-01-01T00:00:00+02:00"
+    assert date("yesterday") == "yesterday"
+
+
+def test_a_stopped_run_is_said_to_be_stopped(tmp_path: Path) -> None:
+    path = make_record(tmp_path / "a.h5", stopped="stopped by SIGTERM", T=9)
+    (warning,) = warnings(read_study([path]))
+    assert warning == "a.h5 (md, seed 1) was stopped after 2 of 9 rounds: stopped by SIGTERM."
+
+
+def test_long_tables_are_in_their_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedmpi.report.page.MOST_ROWS", 2)
+    monkeypatch.setattr("fedmpi.report.page.MOST_UNFOLDED", 1)
+    monkeypatch.setattr("fedmpi.report.write.draw_all", lambda *given: [])
+    page = Reader(write_report([make_record(tmp_path / "a.h5")], tmp_path / "out").page)
+    assert "It has 3 rows, which are in these files only" in " ".join(page.text.split())
+    assert "Every rank" in page.text
 
 
 def test_a_report_cannot_be_written_into_a_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.report.draws import Draws, draws
 from fedmpi.report.study import PHASES, read_run, read_study
-from tests.unit.report_records import make_record, start_record
+from tests.support.records import make_record, start_record
 
 
 def labels(paths: list[Path]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from fedmpi import Config
 from fedmpi.record import open_record
 from fedmpi.report.summary import about, balance
-from tests.unit.report_records import make_record
+from tests.support.records import make_record
 
 
 def said(busy: list[list[float]], placement: str = "static") -> str:

@@ -1,4 +1,4 @@
-"""Numbers and tables in the forms they leave in."""
+"""Numbers as text, and tables as text, Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from fedmpi.errors import RecordError
 from fedmpi.report.format import display_width
 from fedmpi.report.live import cut, frame, one_line, snapshot, span, sparkline
-from tests.unit.report_records import add_evaluation, add_round, make_record, start_record
+from tests.support.records import add_evaluation, add_round, make_record, start_record
 
 WATCH = [sys.executable, "-m", "fedmpi", "watch"]
 TIME_LIMIT = 60

@@ -61,14 +61,14 @@ def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
     reference = study.reference.label
     yield (
         "difference",
-        f"Difference to {reference}",
-        f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the scheme is ahead.",
+        f"Difference from {reference}",
+        f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the loss of the scheme is lower.",
         difference_alt(study),
         lambda: draw_difference(study),
     )
     yield (
         "phases",
-        "Where a round's time goes",
+        "Wall time of a round",
         "The phases do not overlap and add up to the round's wall time.",
         "Stacked bars: " + spoken(phases(study).shown(), [column.title for column in phases(study).columns]),
         lambda: draw_phases(study),
@@ -79,15 +79,15 @@ def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
     yield "draws-omega", "Sum of weights Σω", together, f"Histograms of Σω: {law}", lambda: draw_sum_omega(drawn)
     yield (
         "participation",
-        "Who took part",
+        "Participation of the clients",
         "Share of all rounds in which each client was drawn. About one interval in twenty misses the law by chance.",
         "Share of rounds of every client against its law; the numbers are in clients.csv.",
         lambda: draw_participation(drawn),
     )
     yield (
         "ranks",
-        "What the ranks did",
-        "Training, waiting for an earlier update to leave, and waiting for orders and θ.",
+        "Time of each rank",
+        "Mean seconds per round that a rank trains, waits to send, and waits for the server.",
         "Stacked bars: " + spoken(ranks(study).shown()[:12], [column.title for column in ranks(study).columns]),
         lambda: draw_ranks(study),
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedmpi import open_record
 from fedmpi.errors import FedmpiError
-from tests.conftest import BIN, TIME_LIMIT, Finished, as_meant, environment, mpirun_command, sentences
+from tests.support.commands import BIN, TIME_LIMIT, Finished, as_meant, environment, mpirun_command, sentences
 
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 # Rounds of about 5 ms with evaluations and checkpoints in between: a random moment falls into any of these.

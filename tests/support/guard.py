@@ -8,7 +8,6 @@ import mmap
 import os
 import resource
 import struct
-import sys
 import tempfile
 import traceback
 from collections import Counter
@@ -129,7 +128,3 @@ def explain(name: str, tally: Tally) -> str:
     lines = [f"{name}: {tally}; peak memory {tally.peak >> 20} MiB"]
     lines += [f"--- {name} {number}\n{what}" for number, what in sorted(tally.failures.items())]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit("run `python -m tests.fuzz.campaign`")

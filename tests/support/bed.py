@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.conftest import BIN, Finished, environment, is_open_mpi, mpi_hostfile
-from tests.multinode.link import BURST_SECONDS, Counters, bytes_per_second
+from tests.support.commands import BIN, Finished, environment, is_open_mpi, mpi_hostfile
+from tests.support.link import BURST_SECONDS, Counters, bytes_per_second
 
 PACKAGES = {
     "sshd": "openssh-server",

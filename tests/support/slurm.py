@@ -1,4 +1,4 @@
-"""A real Slurm of two nodes, from the distribution's packages, on the hosts of tests/multinode/bed.py.
+"""A real Slurm of two nodes, from the distribution's packages, on the hosts of tests/support/bed.py.
 
 Each node is a host of a bed, with its own name, address and slurmd; the controller runs on node1. Everything it
 writes is in one folder, and everything it starts ends with the bed. The nodes claim more cores than this machine has.
@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import BIN, Finished
-from tests.multinode import bed
-from tests.multinode.bed import Bed, find
+from tests.support import bed
+from tests.support.bed import Bed, find
+from tests.support.commands import BIN, Finished
 
 PACKAGES = {
     "slurmctld": "slurmctld",

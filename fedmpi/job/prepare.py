@@ -192,8 +192,8 @@ def check_combination(config: Config) -> None:
         )
     if config.run.on_rank_failure == "continue" and keeps_residuals(config.comm):
         raise ConfigError(
-            f"run.on_rank_failure = 'continue': what '{config.comm.compression}' has not sent is lost with its worker; use "
-            "'stop' and resume, or another comm.compression"
+            f"run.on_rank_failure = 'continue': what '{config.comm.compression}' has not sent is lost with its worker; "
+            "use 'stop' and resume, or another comm.compression"
         )
 
 

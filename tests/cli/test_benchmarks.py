@@ -6,23 +6,27 @@ import ast
 import importlib
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Finished
+from tests.support.commands import Finished, environment
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+HANG_SECONDS = 280
 
 
 @pytest.fixture
-def bench(start: Callable[..., Finished]) -> Callable[..., str]:
+def bench(tmp_path: Path) -> Callable[..., str]:
     """Run a benchmark with arguments; it must succeed. Returns what it printed."""
 
     def run(name: str, *arguments: str) -> str:
-        done = start(sys.executable, BENCHMARKS / f"{name}.py", *arguments)
+        command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *arguments]
+        kept = {"cwd": tmp_path, "env": environment(), "timeout": HANG_SECONDS}
+        done = subprocess.run(command, capture_output=True, text=True, **kept)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -41,6 +45,7 @@ def test_conclusions_of_a_comparison(bench: Callable[..., str], fedmpi_here: Cal
     assert len(re.findall(r"\d+\.\d+", found)) == 7, found
 
 
+@pytest.mark.slow
 def test_overhead(bench: Callable[..., str]) -> None:
     told = bench("overhead", "--count", "3")
     assert len(rows(told, "per-client, m =")) == 2

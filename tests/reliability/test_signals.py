@@ -18,11 +18,13 @@ LONG = settings(**{"run.T": 100_000})
 def resume(folder: Path, ranks: int) -> None:
     """Continue as the sentence says, and compare with an unbroken run of as many rounds."""
     with open_record(folder / "run.h5") as record:
-        T = max(SETTINGS["run.T"], record.rounds_done + 10)
-    if T > SETTINGS["run.T"]:  # the signal took its time, and the run went past the reference
-        unbroken = launch(folder, "run", "quadratic", *settings(**{"run.T": T}), "--force", output="reference.h5").end()
+        rounds = max(SETTINGS["run.T"], record.rounds_done + 10)
+    if rounds > SETTINGS["run.T"]:  # the signal took its time, and the run went past the reference
+        unbroken = launch(
+            folder, "run", "quadratic", *settings(**{"run.T": rounds}), "--force", output="reference.h5"
+        ).end()
         assert unbroken.returncode == 0, unbroken.stderr
-    job = launch(folder, "run", "run.h5", *settings(**{"run.T": T}), "--resume", ranks=ranks)
+    job = launch(folder, "run", "run.h5", *settings(**{"run.T": rounds}), "--resume", ranks=ranks)
     assert job.end().returncode == 0
     same_run(folder)
 

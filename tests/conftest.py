@@ -14,7 +14,7 @@ import pytest
 # Before its modules are imported, so that their assertions explain themselves as those of tests do.
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support.commands import BIN, TIME_LIMIT, Finished, as_meant, environment, mpirun_command  # noqa: E402
+from tests.support.commands import BIN, TIME_LIMIT, Finished, environment, mpirun_command, with_fedmpi_exit_code  # noqa: E402
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def start(tmp_path: Path) -> Callable[..., Finished]:
 
     def run(*command: str | Path, ranks: int = 0, cwd: Path = tmp_path, **env: str) -> Finished:
         full = [*mpirun_command(ranks), *map(str, command)]
-        return as_meant(
+        return with_fedmpi_exit_code(
             subprocess.run(full, capture_output=True, text=True, timeout=TIME_LIMIT, cwd=cwd, env=environment(**env))
         )
 

@@ -1,4 +1,4 @@
-"""Beds of two and three hosts, built for one test and torn down after it."""
+"""Two or three hosts on this machine, made for one test and removed after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One unbroken run to compare with, and a folder for each broken one."""
+"""One run without interruption to compare with, and a folder for each run that a test interrupts."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def mpirun_command(ranks: int) -> list[str]:
     return [str(BIN / "mpirun"), *oversubscribe, "-n", str(ranks)]
 
 
-def as_meant(done: Finished) -> Finished:
+def with_fedmpi_exit_code(done: Finished) -> Finished:
     """The finished job with the exit code that fedmpi gave to MPI_Abort.
 
     MPICH's mpirun combines the exit codes of its ranks bit by bit: it returns 9 if it had to kill one after

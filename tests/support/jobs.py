@@ -1,4 +1,4 @@
-"""Real jobs to be broken: started as users start them, watched through their records, hit by signals."""
+"""Jobs for tests of failures: started as users start them, followed through their records, sent signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from fedmpi import open_record
 from fedmpi.errors import FedmpiError
-from tests.support.commands import BIN, TIME_LIMIT, Finished, as_meant, environment, mpirun_command, sentences
+from tests.support.commands import (
+    BIN,
+    TIME_LIMIT,
+    Finished,
+    environment,
+    mpirun_command,
+    sentences,
+    with_fedmpi_exit_code,
+)
 
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 # Rounds of about 5 ms with evaluations and checkpoints in between: a random moment falls into any of these.
@@ -58,8 +66,8 @@ class Job:
         return {rank: pid for pid, rank in ranks_in(self.folder)}[number]
 
     def hit(self, target: int | str, number: int = signal.SIGKILL) -> None:
-        """Send a signal to a rank, or to `mpirun` (or the only process)."""
-        with contextlib.suppress(KeyError, ProcessLookupError):  # it may have come to its end already
+        """Send a signal to a rank, or to `mpirun`, which is the only process of a job without MPI."""
+        with contextlib.suppress(KeyError, ProcessLookupError):  # it may have ended already
             os.kill(self.process.pid if target == "mpirun" else self.rank(int(target)), number)
 
     def end(self) -> Finished:
@@ -75,7 +83,7 @@ class Job:
             assert time.monotonic() < deadline, "ranks are left"
             time.sleep(0.02)
         done = subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
-        return done if self.by_script else as_meant(done)
+        return done if self.by_script else with_fedmpi_exit_code(done)
 
 
 def ranks_in(folder: Path) -> list[tuple[int, int]]:
@@ -137,7 +145,7 @@ def same_run(folder: Path, other: str = "run.h5", reference: str = "reference.h5
 
 
 def said(done: Finished) -> str:
-    """The one sentence with which fedmpi ended."""
+    """The one line that fedmpi printed to stderr about how the job ended."""
     found = [line for line in sentences(done) if "continuing without" not in line]
     assert len(found) == 1, done.stderr
     assert "Traceback" not in done.stderr

@@ -64,21 +64,21 @@ def raw_paths(folder: Path, d: int, m: int, turns: int) -> dict[str, dict[str, f
     return {one["path"]: one for one in json.loads((folder / "race.json").read_text())}
 
 
-def small(folder: Path) -> None:
+def small(folder: Path, count: int) -> None:
     import numpy as np
 
     from fedmpi import open_record
     from fedmpi.report.format import seconds
     from fedmpi.report.tables import text_table
 
-    rows = []
+    rows, turns = [], min(count, 40)
     for exchange, m in CASES:
-        raw = raw_paths(folder, D, m, 40)["raw Reduce" if exchange == "reduced" else "raw buffers"]
-        mpirun(3, "--rounds", exchange, str(D), str(m), "400", folder)
+        raw = raw_paths(folder, D, m, turns)["raw Reduce" if exchange == "reduced" else "raw buffers"]
+        mpirun(3, "--rounds", exchange, str(D), str(m), str(WARM_UP + count), folder)
         with open_record(folder / "rounds.h5") as record:
             phases = {name: float(np.median(values[WARM_UP:])) for name, values in record.phases.items()}
         rows.append([f"{exchange}, m = {m}", *map(seconds, phases.values()), seconds(raw["down"] + raw["up"])])
-    print(f"No-op rounds, 3 ranks, |θ| = {D:,} parameters (medians of 350 rounds; raw: of 40):\n")
+    print(f"No-op rounds, 3 ranks, |θ| = {D:,} parameters (medians of {count} rounds; raw: of {turns}):\n")
     print(text_table(["exchange", *phases, "raw MPI"], rows))
 
 
@@ -105,6 +105,7 @@ def large(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--count", type=int, default=350, help="rounds of each case, after those to warm up")
     parser.add_argument("--rounds", nargs=5, metavar=("EXCHANGE", "D", "M", "T", "FOLDER"), help=argparse.SUPPRESS)
     parser.add_argument("--race", nargs=4, metavar=("D", "M", "TURNS", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> None:
         d, m, turns, folder = options.race
         return race(int(d), int(m), int(turns), Path(folder))
     with tempfile.TemporaryDirectory() as name:
-        large(Path(name)) if options.large else small(Path(name))
+        large(Path(name)) if options.large else small(Path(name), options.count)
 
 
 if __name__ == "__main__":

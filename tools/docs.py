@@ -28,7 +28,7 @@ from click.testing import CliRunner
 from fedmpi.cli import cli
 from fedmpi.config import Config, declared_keys, presets
 from fedmpi.config.toml import toml_value
-from fedmpi.record.schema import SCHEMA, Dataset, Field
+from fedmpi.record.schema import SCHEMA, DatasetSpec, Field
 from fedmpi.sampling import SCHEMES
 
 ROOT = Path(__file__).parents[1]
@@ -126,11 +126,11 @@ def record(_: str) -> str:
     return "\n\n".join(parts)
 
 
-def is_table(dataset: Dataset) -> bool:
+def is_table(dataset: DatasetSpec) -> bool:
     return bool(dataset.fields[0].name)
 
 
-def shape(dataset: Dataset) -> str:
+def shape(dataset: DatasetSpec) -> str:
     return f"({', '.join(dataset.shape)}{',' if len(dataset.shape) == 1 else ''})"
 
 

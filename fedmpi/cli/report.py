@@ -7,18 +7,23 @@ import click
 
 @click.command()
 @click.argument("records", metavar="RECORD...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="DIR", default="report", show_default=True, help="Where to put the report.")
-@click.option("--reference", metavar="SCHEME", help="Compare the others with this one.  [default: md, else the first]")
+@click.option("-o", "--output", metavar="DIR", default="report", show_default=True, help="Directory of the report.")
+@click.option(
+    "--reference",
+    metavar="SCHEME",
+    help="Scheme that the others are compared with.  [default: md, or the first without md]",
+)
 @click.option(
     "--target",
     metavar="LOSS",
     type=float,
-    help="Say what it costs to reach this loss.  [default: the lowest loss that every run reaches]",
+    help="Loss whose cost in rounds, bytes and seconds is reported.  [default: the lowest that every run reaches]",
 )
 def report(records: tuple[str, ...], output: str, reference: str | None, target: float | None) -> None:
-    """Turn records into tables (text, CSV, LaTeX), figures (PNG, PDF) and one HTML page.
+    """Make tables (text, CSV, LaTeX), figures (PNG, PDF) and one HTML page from records.
 
-    Records of one experiment: same data, model and importances. Runs of one scheme that differ by seed are averaged.
+    The records must belong to one experiment: same data, model and importances. Runs of a scheme that differ only in
+    their seeds are averaged. An own scheme that has a law() is imported, so start this command where it can be found.
     """
     from fedmpi.report.write import write_report
 

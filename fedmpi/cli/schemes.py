@@ -13,4 +13,4 @@ def schemes() -> None:
     width = max(len(name) for name in SCHEMES)
     for name, scheme in SCHEMES.items():
         click.echo(f"{name:<{width}}  {scheme.summary}")
-    click.echo("\nYour own: -s sampling.scheme=package.module:Class, a class with draw(rng); docs/extending.md has an example.")
+    click.echo("\nYour own: -s sampling.scheme=package.module:Class, a class with draw(rng) (see docs/extending.md).")

@@ -8,7 +8,7 @@ import click
 @click.command()
 @click.argument("records", metavar="RECORD...", nargs=-1, required=True)
 def show(records: tuple[str, ...]) -> None:
-    """Summarise one record, or compare several in a table."""
+    """Summarise a record, or compare several in a table."""
     from fedmpi.record import open_record
     from fedmpi.report.summary import about, comparison
 

@@ -15,25 +15,25 @@ from fedmpi.errors import RecordError
 if TYPE_CHECKING:
     from fedmpi.report.live import Snapshot
 
-EVERY = 1.0
-# A run that is just being started has a file, but not yet a whole one.
-START = 5.0
+REFRESH_SECONDS = 1.0
+# The file of a run that is just starting is not complete yet.
+START_SECONDS = 5.0
 
 
 @click.command()
 @click.argument("record", metavar="RECORD")
-@click.option("--once", is_flag=True, help="Print one frame and leave.")
+@click.option("--once", is_flag=True, help="Print the state once and exit.")
 @click.pass_context
 def watch(ctx: click.Context, record: str, once: bool) -> None:
-    """Show a record while it is being written, from another process.
+    """Show the progress of a run from its record, while it is being written.
 
-    Redraws once a second until the run ends; Ctrl-C leaves. Exit code 1 if the run failed.
+    Refreshes once a second until the run ends or you press Ctrl-C. The exit code is 1 if the run failed.
     """
     from fedmpi.report.live import frame
 
     path = Path(record)
     if once:
-        now = look(path, 0)
+        now = read_snapshot(path, 0)
         click.echo("\n".join(frame(now, shutil.get_terminal_size().columns)))
     else:
         try:
@@ -44,17 +44,17 @@ def watch(ctx: click.Context, record: str, once: bool) -> None:
 
 
 def follow(path: Path, screen: Terminal | Log) -> Snapshot:
-    """Show the record until it says that the run has ended."""
+    """Show the record until the run has ended, and return its last state."""
     while True:
-        now = look(path, START)
+        now = read_snapshot(path, START_SECONDS)
         screen.show(now)
         if now.ended:
             return now
-        time.sleep(EVERY)
+        time.sleep(REFRESH_SECONDS)
 
 
-def look(path: Path, patience: float) -> Snapshot:
-    """The record now; one that cannot be read at this moment is tried again for so many seconds."""
+def read_snapshot(path: Path, patience: float) -> Snapshot:
+    """The state of the record now. If it cannot be read, try again for `patience` seconds."""
     from fedmpi.report.live import snapshot
 
     deadline = time.monotonic() + patience
@@ -68,7 +68,7 @@ def look(path: Path, patience: float) -> Snapshot:
 
 
 class Terminal:
-    """Each frame drawn over the last one."""
+    """Draws each frame over the previous one."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -77,7 +77,7 @@ class Terminal:
         from fedmpi.report.live import frame
 
         width, height = shutil.get_terminal_size()
-        # A line that wraps, or a frame taller than the window, could not be drawn over.
+        # A line that wraps, or a frame taller than the window, could not be overwritten.
         lines = frame(now, width - 1)[: height - 1]
         back = f"\x1b[{self.lines}A" if self.lines else ""
         sys.stdout.write(back + "\r\x1b[J" + "\n".join(lines) + "\n")
@@ -86,15 +86,15 @@ class Terminal:
 
 
 class Log:
-    """A line whenever something has changed."""
+    """Prints a line whenever something has changed."""
 
     def __init__(self) -> None:
-        self.said: tuple[int, str, bool] | None = None
+        self.shown: tuple[int, str, bool] | None = None
 
     def show(self, now: Snapshot) -> None:
         from fedmpi.report.live import one_line
 
         news = (now.done, now.status, now.stalled)
-        if news != self.said:
+        if news != self.shown:
             click.echo(one_line(now))
-        self.said = news
+        self.shown = news

@@ -14,7 +14,8 @@ from fedmpi.client import LocalClients
 from fedmpi.comm.exchanges import EXCHANGES
 from fedmpi.comm.placement import static_placement
 from fedmpi.comm.world import World, library_version
-from fedmpi.config import Config
+from fedmpi.compression import make_codec
+from fedmpi.config import CommSettings, Config
 from fedmpi.data import Dataset, importances, load_dataset
 from fedmpi.errors import ConfigError, FedmpiError
 from fedmpi.job.devices import EarlierSettings
@@ -184,16 +185,22 @@ def check_combination(config: Config) -> None:
             f"comm.down = '{config.comm.down}': with comm.placement = 'dynamic' any worker may train any client, so θ "
             "must go to all of them; use 'bcast'"
         )
-    if config.comm.placement == "dynamic" and config.comm.compression == "topk":
+    if config.comm.placement == "dynamic" and keeps_residuals(config.comm):
         raise ConfigError(
-            "comm.placement = 'dynamic': what `topk` has not sent yet stays with the worker that trained the client; "
-            "use 'static', or another comm.compression"
+            f"comm.placement = 'dynamic': what '{config.comm.compression}' has not sent yet stays with the worker that "
+            "trained the client; use 'static', or another comm.compression"
         )
-    if config.run.on_rank_failure == "continue" and config.comm.compression == "topk":
+    if config.run.on_rank_failure == "continue" and keeps_residuals(config.comm):
         raise ConfigError(
-            'run.on_rank_failure = "continue": what `topk` has not sent yet is lost with its worker; use "stop" and '
-            "resume, or another comm.compression"
+            f"run.on_rank_failure = 'continue': what '{config.comm.compression}' has not sent is lost with its worker; "
+            "use 'stop' and resume, or another comm.compression"
         )
+
+
+def keeps_residuals(settings: CommSettings) -> bool:
+    """Whether clients keep what compression has left out of their updates."""
+    codec = make_codec(settings, 1)
+    return codec is not None and codec.feedback
 
 
 def padded(texts: list[str], size: int) -> list[bytes]:
@@ -206,7 +213,7 @@ def starting_point(earlier: EarlierRun | None, scheme: Scheme, d: int, config: C
     found = earlier.checkpoint if earlier else None
     if found is None or len(found.theta) != d or set(found.scheme) != set(scheme.state()):
         return None
-    return found if config.comm.compression != "topk" or found.residuals else None
+    return found if not keeps_residuals(config.comm) or found.residuals else None
 
 
 def configured_scheme(config: Config, dataset: Dataset) -> Scheme:

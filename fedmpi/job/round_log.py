@@ -118,16 +118,17 @@ class RoundLog:
         )
 
     def _write_cohort(self, outcome: Outcome) -> None:
-        """A column that ARRIVAL has too is copied; the others are set here. Times count from the round's start."""
-        arrivals, table = outcome.traffic.arrivals, TABLES["/cohorts"].dtype
-        rows = np.empty(len(outcome.cohort), table)
-        for name in set(table.names or ()) & set(arrivals.dtype.names or ()):
-            rows[name] = arrivals[name]
-        rows["t"] = outcome.t
-        rows["omega"] = outcome.cohort.omega
-        rows["rank"] = np.array(self.original_ranks)[arrivals["rank"]]
+        """Every column is a field of ARRIVAL, or is set here. Times count from the round's start."""
+        arrivals = outcome.traffic.arrivals
+        columns = {name: arrivals[name] for name in arrivals.dtype.names or ()}
+        columns["t"] = np.full(len(arrivals), outcome.t)
+        columns["omega"] = outcome.cohort.omega
+        columns["rank"] = np.array(self.original_ranks)[arrivals["rank"]]
         for name in ("post_time", "arrive_time"):
-            rows[name] -= outcome.start
+            columns[name] = arrivals[name] - outcome.start
+        rows = np.empty(len(arrivals), TABLES["/cohorts"].dtype)
+        for name in rows.dtype.names or ():
+            rows[name] = columns[name]
         self.record.append("/cohorts", rows)
 
     def _write_ranks(self, traffic: RoundTraffic) -> None:

@@ -57,7 +57,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class DatasetSpec:
     """One dataset: its path, the names of its dimensions, and its columns (a single one without a name if it is no
     table). per_client: written only with record.per_client = true."""
 
@@ -93,9 +93,9 @@ def plain(
     meaning: str,
     per_client: bool = False,
     **more: Any,
-) -> Dataset:
+) -> DatasetSpec:
     """A dataset that is no table. more: further arguments of its Field."""
-    return Dataset(path, shape, (Field("", dtype, unit, symbol, meaning, **more),), meaning, per_client)
+    return DatasetSpec(path, shape, (Field("", dtype, unit, symbol, meaning, **more),), meaning, per_client)
 
 
 def seconds(name: str, meaning: str, **more: Any) -> Field:
@@ -113,9 +113,9 @@ def byte_count(name: str, meaning: str, **more: Any) -> Field:
     return Field(name, "<i8", "B", "", meaning, 0, MAX_BYTES, **more)
 
 
-def rank_seconds(path: str, meaning: str) -> Dataset:
+def rank_seconds(path: str, meaning: str) -> DatasetSpec:
     """A dataset of measured durations per round and rank."""
-    return Dataset(path, ("T", "size"), (seconds("", meaning, essential=True),), meaning)
+    return DatasetSpec(path, ("T", "size"), (seconds("", meaning, essential=True),), meaning)
 
 
 PER_CLIENT = "; with record.per_client = true"
@@ -134,7 +134,7 @@ SCHEMA = (
     plain("/clients/p", ("n",), "<f8", "1", "p_i", "importance of each client", low=0, high=1, essential=True),
     plain("/clients/rank", ("n",), "<i4", "", "", "rank to which each client is assigned", low=0, essential=True),
     plain("/clients/name", ("n",), "S64", "", "", "name of each client, in UTF-8"),
-    Dataset(
+    DatasetSpec(
         "/rounds",
         ("T",),
         (
@@ -179,7 +179,7 @@ SCHEMA = (
         ),
         "one row per round",
     ),
-    Dataset(
+    DatasetSpec(
         "/cohorts",
         ("C",),
         (
@@ -195,7 +195,7 @@ SCHEMA = (
         ),
         "one row per round and participating client, in ascending order of clients within a round",
     ),
-    Dataset(
+    DatasetSpec(
         "/evals",
         ("E",),
         (
@@ -229,7 +229,7 @@ SCHEMA = (
     plain("/model/history", ("H", "d"), "<f4", "1", "θᵗ", "θᵗ every record.theta_every rounds"),
     plain("/model/history_t", ("H",), "<i8", "rounds", "t", "rounds done at each row of /model/history"),
     plain("/rounds_done", (), "<i8", "rounds", "", "committed rounds; rows of later ones are not read", essential=True),
-    Dataset(
+    DatasetSpec(
         "/events",
         ("V",),
         (

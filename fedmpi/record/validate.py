@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedmpi.errors import RecordError
 from fedmpi.record.hdf5_file import HDF5_ERRORS, first_line
-from fedmpi.record.schema import LENGTH_OF, TABLES, Dataset, Field
+from fedmpi.record.schema import LENGTH_OF, TABLES, DatasetSpec, Field
 
 # Bytes by which an array may exceed the size of its file: rows that were declared but never written read as zeros.
 UNWRITTEN_BYTES = 16 << 20
@@ -87,7 +87,7 @@ def is_plain(dataset: h5py.Dataset) -> bool:
     return created.get_nfilters() == 0 and created.get_external_count() == 0 and not dataset.is_virtual
 
 
-def is_as_declared(dataset: h5py.Dataset, declared: Dataset) -> bool:
+def is_as_declared(dataset: h5py.Dataset, declared: DatasetSpec) -> bool:
     """Whether the number of dimensions and the types of all columns that both have are those of the schema."""
     if dataset.shape is None or len(dataset.shape) != len(declared.shape):
         return False
@@ -112,12 +112,12 @@ def has_column(dataset: h5py.Dataset, field: Field) -> bool:
     return not field.name or field.name in (dataset.dtype.names or ())
 
 
-def declared_shape(path: Path, file: h5py.File, declared: Dataset, rows: int) -> tuple[int, ...]:
+def declared_shape(path: Path, file: h5py.File, declared: DatasetSpec, rows: int) -> tuple[int, ...]:
     """The shape that a dataset has in this file by its dimensions' names; `rows` where it grows."""
     return tuple(dataset_length(path, file, LENGTH_OF[dim]) if dim in LENGTH_OF else rows for dim in declared.shape)
 
 
-def read_values(dataset: h5py.Dataset | None, declared: Dataset, shape: tuple[int, ...]) -> NDArray[Any]:
+def read_values(dataset: h5py.Dataset | None, declared: DatasetSpec, shape: tuple[int, ...]) -> NDArray[Any]:
     """The first rows of a dataset, up to `shape`, with defaults where the file lacks a column or all of it."""
     selection = slice(shape[0]) if shape else ()
     if dataset is not None and not declared.dtype.names:
@@ -133,7 +133,7 @@ def read_values(dataset: h5py.Dataset | None, declared: Dataset, shape: tuple[in
     return values
 
 
-def check_range(path: Path, declared: Dataset, values: NDArray[Any]) -> None:
+def check_range(path: Path, declared: DatasetSpec, values: NDArray[Any]) -> None:
     """Raise if a value is out of its declared range; the default of a column that is not essential is in range."""
     for field in declared.fields:
         if np.isneginf(field.low) and np.isposinf(field.high):

@@ -23,7 +23,7 @@ from fedmpi.config import Config
 from fedmpi.errors import FedmpiError, RecordError
 from fedmpi.record.reader import Record
 from fedmpi.record.resume import committed_rows
-from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, Dataset
+from fedmpi.record.schema import DONE, FAILED, FORMAT, FORMAT_VERSION, RUNNING, SCHEMA, TABLES, DatasetSpec
 
 CHUNK_BYTES = 2**16
 # HDF5's cache per dataset: only the last chunks are written to.
@@ -203,7 +203,7 @@ def write_attribute(file: h5py.File, name: str, value: Any) -> None:
     file.attrs.create(name, encoded if isinstance(value, list) else encoded[0], dtype=kind)
 
 
-def create_dataset(file: h5py.File, dataset: Dataset, sizes: Mapping[str, int], content: Any) -> None:
+def create_dataset(file: h5py.File, dataset: DatasetSpec, sizes: Mapping[str, int], content: Any) -> None:
     """Create a dataset of its declared shape with its content, if any, and its description and units as attributes."""
     shape = tuple(0 if dataset.growing and axis == 0 else sizes[dim] for axis, dim in enumerate(dataset.shape))
     options = {"shape": shape, "dtype": dataset.dtype}

@@ -1,4 +1,4 @@
-"""Loss and accuracy against what they cost: rounds, bytes, seconds; means over seeds, and paired differences."""
+"""Loss and accuracy against their cost in rounds, bytes and seconds: means over seeds, and paired differences."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fedmpi.report.statistics import UNBOUNDED, Band, Estimate, Floats, bands
 from fedmpi.report.study import Group, Run
 
 LARGEST = 1e100
-"""A loss beyond this has left the picture, like one that is infinite: means and spreads of such numbers overflow."""
+"""A larger loss is left out, like an infinite one: means and spreads of such numbers overflow."""
 SHARE = (0.0, 1.0)
 """The range of an accuracy."""
 GRID = 201
-"""Points of a mean curve over bytes or seconds, where the seeds' evaluations do not fall together."""
+"""Points of a mean curve over bytes or seconds, if the seeds were evaluated at different costs."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A cost that grows with the rounds: the sum of these columns of /rounds, or the number of rounds."""
+    """A cost that grows with the rounds: the sum of these columns of /rounds; without columns, the number of rounds."""
 
     name: str
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ def cost(run: Run, axis: Axis) -> Floats:
 
 
 def points(run: Run, axis: Axis, quantity: str = "loss") -> tuple[Floats, Floats]:
-    """(cost, loss or accuracy) at each evaluation where the quantity is a number that can be drawn."""
+    """(cost, quantity) at each evaluation where the quantity, loss or accuracy, is finite and at most LARGEST."""
     y = run.evals[quantity]
     known = np.abs(y) <= LARGEST
     return cost(run, axis)[known], y[known]
@@ -55,8 +55,8 @@ def points(run: Run, axis: Axis, quantity: str = "loss") -> tuple[Floats, Floats
 def mean_curve(group: Group, axis: Axis, quantity: str = "loss") -> Band | None:
     """The mean over the group's seeds with its 95 % band; None without evaluations.
 
-    Over rounds, at the evaluations that all seeds have. Over bytes and seconds, each seed's curve is interpolated
-    linearly on a common grid that ends where the first seed does.
+    Over rounds, it has the evaluations that all seeds have. Over bytes and seconds, each seed's curve is interpolated
+    linearly on a common grid, which ends at the smallest final cost of a seed.
     """
     curves = [points(run, axis, quantity) for run in group.runs]
     curves = [(x, y) for x, y in curves if len(x)]
@@ -75,9 +75,9 @@ def mean_curve(group: Group, axis: Axis, quantity: str = "loss") -> Band | None:
 
 
 def difference(reference: Group, group: Group) -> Band | None:
-    """L_ref − L by round over the seeds both groups have, mean and 95 % band; None if they share none.
+    """L_ref − L by round, mean and 95 % band over the seeds that both groups have; None if they share none.
 
-    Above zero, the group's loss is the lower one.  [FVKL, Figure 1]
+    Above zero, the group's loss is below the reference's.  [FVKL, Figure 1]
     """
     theirs = {run.seed: run for run in reference.runs}
     pairs = [(points(theirs[run.seed], ROUNDS), points(run, ROUNDS)) for run in group.runs if run.seed in theirs]
@@ -89,7 +89,7 @@ def difference(reference: Group, group: Group) -> Band | None:
 
 
 def common(xs: Sequence[Floats]) -> Floats:
-    """The values that all arrays have, ascending."""
+    """The values that are in all arrays, ascending."""
     if not xs:
         return np.zeros(0)
     shared = xs[0]
@@ -99,7 +99,7 @@ def common(xs: Sequence[Floats]) -> Floats:
 
 
 def last(band: Band | None) -> Estimate | None:
-    """The end of a curve."""
+    """The last point of a curve; None if there is no curve."""
     if band is None:
         return None
     half = None if band.half is None else float(band.half[-1])

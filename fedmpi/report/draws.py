@@ -1,4 +1,4 @@
-"""What was drawn against what the scheme's law says should be."""
+"""The cohorts that were drawn, compared with the scheme's law."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fedmpi.theory.plausibility import Plausibility, plausibility
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """All cohorts of a group, its seeds together.
+    """All cohorts of a group, over all its seeds.
 
-    N, sum_omega: (rounds,). counts: (n,), in how many of those rounds each client took part.
-    law: None where there is none to compare with, and `reason` says why.
+    N, sum_omega: (rounds,). counts: (n,), the number of those rounds in which each client took part.
+    law: None if there is none to compare with; `reason` then says why. verdict: the comparison, if there is one.
     """
 
     group: Group
@@ -36,7 +36,7 @@ class Draws:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict in words."""
+        """The verdict as sentences."""
         name = self.group.label
         if self.verdict is None:
             return [f"{name}: {self.reason}."]
@@ -48,7 +48,7 @@ class Draws:
         return [f"{name}: {sentence}" for sentence in self.verdict.sentences]
 
 
-def draws(group: Group) -> Draws:
+def draws_of(group: Group) -> Draws:
     """The cohorts of a group's runs and their plausibility under its scheme's law."""
     first = (group.runs or group.left_out)[0]
     rounds = np.concatenate([run.rounds for run in group.runs] or [first.rounds[:0]])

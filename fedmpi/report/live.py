@@ -1,4 +1,4 @@
-"""A running record as a frame of text: how far it is, where the loss stands, where the time goes."""
+"""The state of a running record as lines of text: progress, loss, bytes, time per phase. For `fedmpi watch`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.errors import RecordError
 from fedmpi.record import open_record
 from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED
 from fedmpi.report.format import byte_size, display_width, printable, seconds
 from fedmpi.report.statistics import Floats
-from fedmpi.report.study import PHASES
 
 BARS = "▁▂▃▄▅▆▇█"
 RECENT = 20
-"""Rounds that the rates and phases are means of."""
-PATIENCE = 30.0
-"""Seconds without a word from the writer before we say so, unless its rounds are longer."""
+"""Rates and phases are means over this many of the last rounds."""
+STALL_SECONDS = 30.0
+"""Seconds without a write after which a run counts as stalled, unless its rounds take longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a record said at one moment. losses, accuracies: one per evaluation. phases: mean of the last rounds."""
+    """The state of a record at one moment.
+
+    losses: one per evaluation. phases: mean seconds over the last rounds. idle: seconds since the last write.
+    """
 
     name: str
     scheme: str
@@ -36,7 +39,7 @@ class Snapshot:
     message: str
     T: int
     done: int
-    silence: float
+    idle: float
     losses: Floats
     accuracy: float
     evaluated: int
@@ -53,12 +56,12 @@ class Snapshot:
 
     @property
     def stalled(self) -> bool:
-        """Whether the writer has been silent for so long that it may be gone."""
-        return self.status == RUNNING and self.silence > max(PATIENCE, 10 * self.longest)
+        """Whether nothing has been written for so long that the run may have been killed."""
+        return self.status == RUNNING and self.idle > max(STALL_SECONDS, 10 * self.longest)
 
 
 def snapshot(path: Path) -> Snapshot:
-    """The record as it is now. The file is closed again at once: a watcher must be in nobody's way."""
+    """The record as it is now. The file is closed again at once, so that it never blocks the run."""
     with open_record(path) as record:
         config, rounds, evals = record.config, record.rounds, record.evals
         recent = rounds[-RECENT:]
@@ -74,7 +77,7 @@ def snapshot(path: Path) -> Snapshot:
             message=printable(record.message),
             T=config.run.T,
             done=record.rounds_done,
-            silence=max(0.0, time.time() - last_written(path)),
+            idle=max(0.0, time.time() - last_written(path)),
             losses=evals["loss"].astype(np.float64),
             accuracy=float(evals["accuracy"][-1]) if len(evals) else math.nan,
             evaluated=int(evals["t"][-1]) if len(evals) else 0,
@@ -94,11 +97,11 @@ def last_written(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError as error:
-        raise RecordError(f"{path}: is gone ({error.strerror})") from None
+        raise RecordError(f"{path}: no longer there ({error.strerror})") from None
 
 
 def frame(now: Snapshot, width: int = 80) -> list[str]:
-    """The lines of one frame, none wider than the terminal."""
+    """The lines of one frame, none wider than `width`."""
     lines = [
         f"{now.name}  {now.scheme}, seed {now.seed}  {now.status}",
         progress_line(now, width),
@@ -116,7 +119,7 @@ def frame(now: Snapshot, width: int = 80) -> list[str]:
 
 
 def one_line(now: Snapshot) -> str:
-    """The same in one line, for a log."""
+    """The state in one line, for a log."""
     loss = f"loss {now.losses[-1]:.4f}" if len(now.losses) else "no loss yet"
     parts = [f"{now.status}: round {now.done}/{now.T}", loss, pace(now), *remarks(now)]
     return "  ".join(part for part in parts if part)
@@ -163,14 +166,14 @@ def remarks(now: Snapshot) -> list[str]:
     if now.status == STOPPED:
         return [now.message or "stopped by a signal"]
     if now.stalled:
-        return [f"nothing written for {span(now.silence)}: the run may have been killed"]
+        return [f"nothing written for {span(now.idle)}: the run may have been killed"]
     return []
 
 
 def sparkline(values: Sequence[float] | Floats, width: int) -> str:
-    """The means of at most `width` equal stretches as bars of eight heights; a gap where none is a number.
+    """At most `width` bars of eight heights, each the mean of as many values; a space where none is finite.
 
-    The first tenth does not set the scale: a loss falls from so high that the rest would look flat.
+    The first tenth does not set the scale: losses start so high that the rest would look flat.
     """
     values = np.asarray(values, dtype=np.float64)
     stretches = np.array_split(values, min(width, len(values))) if len(values) else []
@@ -193,7 +196,7 @@ def span(value: float) -> str:
 
 
 def cut(line: str, width: int) -> str:
-    """The line, shortened to so many columns of a terminal."""
+    """The line, shortened to `width` columns of a terminal."""
     while display_width(line) > width:
         line = line[:-1]
     return line

@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.record.schema import DONE
 from fedmpi.report.curves import AXES, BYTES, ROUNDS, SECONDS, difference, last, mean_curve
 from fedmpi.report.draws import Draws
 from fedmpi.report.statistics import Estimate, Floats, estimate, wilson
-from fedmpi.report.study import PHASES, Group, Run, Study
+from fedmpi.report.study import Group, Run, Study
 from fedmpi.report.tables import Cell, Column, Table
 from fedmpi.report.target import reach
 
@@ -20,7 +21,7 @@ RANK_TIMES = ("compute", "send", "idle")
 
 
 def headline(study: Study) -> Table:
-    """The comparison at the top: what each scheme cost and where it got."""
+    """The main comparison: final loss and accuracy of each scheme, and its cost per round."""
     reference = study.reference
     with_accuracy = any(mean_curve(group, ROUNDS, "accuracy") for group in study.groups)
     with_difference = len(study.groups) > 1
@@ -28,7 +29,8 @@ def headline(study: Study) -> Table:
         SCHEME,
         Column("final_loss", "final loss", interval=True),
         *[Column("final_accuracy", "final accuracy", interval=True)] * with_accuracy,
-        *[Column("loss_of_reference_minus_loss", f"loss below {reference.short}", interval=True)] * with_difference,
+        *[Column("loss_of_reference_minus_loss", f"loss below {reference.short_label}", interval=True)]
+        * with_difference,
         Column("N", "mean N", interval=True),
         Column("per_round", "bytes/round", "B", interval=True),
         Column("communication_per_round", "comm. time/round", "s", interval=True),
@@ -56,7 +58,7 @@ def headline(study: Study) -> Table:
 
 
 def traffic(study: Study) -> Table:
-    """Bytes per round in both ledgers."""
+    """Logical and wire bytes per round."""
     names = {
         "down_bytes_logical": "logical down",
         "up_bytes_logical": "logical up",
@@ -78,9 +80,9 @@ def phases(study: Study) -> Table:
 
 
 def to_target(study: Study, target: float | None) -> Table:
-    """Rounds, bytes and seconds until the loss is at most the target."""
+    """Rounds, bytes and seconds until the loss is first at most the target."""
     if target is None:
-        return Table("target", "No run was evaluated, so no loss was reached.", (SCHEME,), ())
+        return Table("target", "No run was evaluated, so there is no loss to reach.", (SCHEME,), ())
     titles = {ROUNDS.name: "rounds", BYTES.name: "bytes", SECONDS.name: "communication time"}
     columns = [Column(f"{axis.name}_to_target", titles[axis.name], axis.unit, interval=True) for axis in AXES]
     rows = []
@@ -96,7 +98,7 @@ def to_target(study: Study, target: float | None) -> Table:
 
 
 def cohorts(drawn: Sequence[Draws]) -> Table:
-    """N and Σω as drawn and by law."""
+    """Mean and standard deviation of N and Σω, as drawn and by the law."""
     columns = (
         SCHEME,
         Column("N_mean", "mean N"),
@@ -121,7 +123,7 @@ def cohorts(drawn: Sequence[Draws]) -> Table:
 
 
 def participation(drawn: Sequence[Draws]) -> Table:
-    """Every client's share of the rounds, by scheme."""
+    """Every client's share of the rounds, for each scheme."""
     columns = (
         SCHEME,
         Column("client", "client"),
@@ -149,7 +151,7 @@ def participation(drawn: Sequence[Draws]) -> Table:
 
 
 def ranks(study: Study) -> Table:
-    """Placement of the clients and how each rank spent a round."""
+    """Placement of the clients, and the time of each rank per round."""
     columns = (
         SCHEME,
         Column("rank", "rank"),
@@ -171,7 +173,7 @@ def ranks(study: Study) -> Table:
 
 
 def records(study: Study) -> Table:
-    """Every record, how far it got, and whether it counts."""
+    """Every record with its status, its rounds, and whether it is averaged."""
     names = ("record", "scheme", "seed", "status", "rounds", "evaluations", "note")
     columns = tuple(Column(key, key, words=key in ("record", "scheme", "seed", "status", "note")) for key in names)
     rows = []
@@ -192,7 +194,7 @@ def records(study: Study) -> Table:
 
 
 def note(run: Run, used: bool) -> str:
-    """What a reader must know about a record that is not simply done."""
+    """What a reader must know about an unfinished or unevaluated record; "" for others."""
     parts = ["" if used else "left out of all averages"]
     if run.status != DONE:
         parts.append(run.message or "still running, or killed")
@@ -216,7 +218,7 @@ def rank_time(run: Run, name: str, rank: int) -> float:
 
 
 def rounds_of(group: Group) -> str:
-    """100, or 20–100 where the runs differ."""
+    """The number of rounds: 100, or 20–100 if the runs differ."""
     done = sorted(len(run.rounds) for run in group.runs)
     return "–" if not done else str(done[0]) if done[0] == done[-1] else f"{done[0]}–{done[-1]}"
 

@@ -1,4 +1,4 @@
-"""Means over seeds and how sure they are: Student's t, without scipy."""
+"""Means over seeds and their confidence intervals: Student's t, without scipy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNBOUNDED = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over k seeds and the half-width of its 95 % confidence interval; None where one seed cannot tell.
+    """A mean over k seeds and the half-width of its 95 % confidence interval; None with one seed.
 
     bounds: the range of the quantity, to which the interval is clipped; (0, 1) for an accuracy.
     """
@@ -39,13 +39,13 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval is known and zero lies outside it."""
+        """Whether the interval is known and does not contain zero."""
         return self.half is not None and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A mean curve over k seeds. x, mean: (points,); half: (points,), or None with one seed. bounds: as of Estimate."""
+    """A mean curve over k seeds. x, mean: (points,); half: (points,), or None with one seed. bounds: as in Estimate."""
 
     x: Floats
     mean: Floats
@@ -66,7 +66,7 @@ class Band:
 
 @cache
 def t_quantile(dof: int) -> float:
-    """The q with P(|t| ≤ q) = 95 % for Student's t with `dof` degrees of freedom, by bisection."""
+    """The q with P(|t| ≤ q) = 95 % for Student's t with `dof` degrees of freedom; found by bisection."""
     low, high = 0.0, 1e3
     while high - low > 1e-10 * high:
         middle = (low + high) / 2

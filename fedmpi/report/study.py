@@ -1,4 +1,4 @@
-"""The runs of a report: read from their records, checked to be of one experiment, and grouped by scheme."""
+"""The runs of a report: read from their records, checked to belong to one experiment, and grouped by scheme."""
 
 from __future__ import annotations
 
@@ -13,26 +13,21 @@ from numpy.typing import NDArray
 from fedmpi.config import Config, declared_keys
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.record import open_record
-from fedmpi.record.schema import DONE, TABLES
+from fedmpi.record.schema import DONE
 from fedmpi.report.format import printable
 from fedmpi.sampling import SCHEMES
 
-PHASES = tuple(
-    field.name.removeprefix("time_")
-    for field in TABLES["/rounds"].fields
-    if field.name.startswith("time_") and field.name != "time_total"
-)
-LABEL = 22
-"""The most characters of a label in a figure."""
-# Where these differ, the losses are of different problems and no figure can hold both.
-OF_THE_EXPERIMENT = ("data.", "model.", "sampling.importance", "eval.max_samples")
-# Where these differ, the runs are still repetitions of one another.
-OF_NO_ACCOUNT = ("run.", "record.", "eval.every", "sampling.scheme", "sweep.")
+LONGEST_LABEL = 22
+"""Characters of the longest label in a figure."""
+# Settings that define the problem: where they differ, losses cannot be compared.
+EXPERIMENT_KEYS = ("data.", "model.", "sampling.importance", "eval.max_samples")
+# Settings that may differ between the runs of one group.
+FREE_KEYS = ("run.", "record.", "eval.every", "sampling.scheme", "sweep.")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One record, read and closed. Arrays are as fedmpi.record.Record gives them."""
+    """One run, read from its record, which is closed again. The arrays are those of fedmpi.record.Record."""
 
     path: Path
     config: Config
@@ -67,7 +62,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The runs of one scheme that differ by seed only: `runs` are averaged, `left_out` are not.
+    """The runs of one scheme that differ only in their seeds: `runs` are averaged, `left_out` are not.
 
     variant: 0 for the first group of its scheme, 1 for the next one (another m, say), and so on.
     """
@@ -79,10 +74,10 @@ class Group:
     left_out: tuple[Run, ...]
 
     @property
-    def short(self) -> str:
-        """The label where room is scarce: of the user's own scheme only the class, and no more than fits."""
+    def short_label(self) -> str:
+        """The label for figures: only the class name of an own scheme, and at most LONGEST_LABEL characters."""
         text = self.label.removeprefix(self.scheme.rpartition(":")[0] + ":")
-        return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+        return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
     @property
     def seeds(self) -> list[int]:
@@ -91,7 +86,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All runs of one experiment, one group per scheme, and the group the others are compared with."""
+    """All runs of one experiment, one group per scheme, and the group that the others are compared with."""
 
     groups: tuple[Group, ...]
     reference: Group
@@ -106,7 +101,7 @@ class Study:
 
 
 def read_study(paths: Sequence[str | Path], reference: str | None = None) -> Study:
-    """The study of these records; a RecordError if they are not of one experiment."""
+    """The study of these records. Raises RecordError if they do not belong to one experiment."""
     runs = [read_run(Path(path)) for path in paths]
     for run in runs[1:]:
         check_same_experiment(runs[0], run)
@@ -115,7 +110,7 @@ def read_study(paths: Sequence[str | Path], reference: str | None = None) -> Stu
 
 
 def read_run(path: Path) -> Run:
-    """One record as it stands; a RecordError in one sentence if it cannot be read."""
+    """The run in a record, as far as it is recorded now. Raises RecordError if the record cannot be read."""
     with open_record(path) as record:
         clocks = record.table("/ranks/clock_error") if record.has("/ranks/clock_error") else np.zeros(0)
         return Run(
@@ -142,19 +137,19 @@ def flat(config: Config) -> dict[str, Any]:
 def check_same_experiment(one: Run, other: Run) -> None:
     ours, theirs = one.settings, other.settings
     for key in ours:
-        if key.startswith(OF_THE_EXPERIMENT) and ours[key] != theirs[key]:
+        if key.startswith(EXPERIMENT_KEYS) and ours[key] != theirs[key]:
             raise RecordError(
-                f"{one.path} and {other.path} are of different experiments ({key} = {ours[key]} and {theirs[key]}): "
-                "make one report for each"
+                f"{one.path} and {other.path} belong to different experiments ({key} = {ours[key]} and {theirs[key]}): "
+                "make a report for each"
             )
     if not np.array_equal(one.clients["p"], other.clients["p"]):
         raise RecordError(
-            f"{one.path} and {other.path} have clients of different importances: make one report for each"
+            f"{one.path} and {other.path} differ in the importances of their clients: make a report for each"
         )
 
 
 def grouped(runs: Sequence[Run]) -> tuple[Group, ...]:
-    """Runs that differ by seed only, together; schemes in the registry's order, the user's own last."""
+    """The runs grouped by scheme and varying settings; schemes in the registry's order, own schemes last."""
     varying = varying_keys(runs)
     members: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -174,28 +169,26 @@ def grouped(runs: Sequence[Run]) -> tuple[Group, ...]:
 
 
 def varying_keys(runs: Sequence[Run]) -> list[str]:
-    """The settings in which the runs differ, other than those that may differ within a group."""
+    """The settings in which the runs differ, without FREE_KEYS."""
     first = runs[0].settings
     return [
-        key
-        for key in first
-        if not key.startswith(OF_NO_ACCOUNT) and any(run.settings[key] != first[key] for run in runs)
+        key for key in first if not key.startswith(FREE_KEYS) and any(run.settings[key] != first[key] for run in runs)
     ]
 
 
 def variant_of(run: Run, varying: Sequence[str]) -> dict[str, str]:
-    """The varying settings of a run that mean something to its scheme: m is nothing to `full`."""
+    """The varying settings of a run that its scheme uses: `full` does not use m."""
     return {key: str(run.settings[key]) for key in varying if not (key == "sampling.m" and run.scheme == "full")}
 
 
 def label_of(run: Run, varying: Sequence[str]) -> str:
-    """md, or md, m = 4 where m varies."""
+    """The label of a run's group: "md", or "md, m = 4" where m varies."""
     settings = [f"{key.split('.')[-1]} = {value}" for key, value in variant_of(run, varying).items()]
     return printable(", ".join([run.scheme, *settings]))
 
 
 def sortable(text: str) -> tuple[float, str]:
-    """Numbers by value, then words."""
+    """A sort key: numbers by value, then words."""
     try:
         return float(text), ""
     except ValueError:
@@ -208,17 +201,17 @@ def check_distinct(runs: Sequence[Run]) -> None:
         if run.seed in seen:
             raise RecordError(
                 f"{seen[run.seed].path} and {run.path} are the same run ({run.scheme}, seed {run.seed}): "
-                "give one of them"
+                "leave one of them out"
             )
         seen[run.seed] = run
 
 
 def reference_group(groups: Sequence[Group], name: str | None) -> Group:
-    """The group of that label or scheme; by default md if it is there, else the first."""
+    """The group with that label or scheme; by default md, or the first group without md."""
     for group in groups:
         if name in (group.label, group.scheme) or (name is None and group.scheme == "md"):
             return group
     if name is None:
         return groups[0]
     known = ", ".join(group.label for group in groups)
-    raise ConfigError(f"--reference {name}: no such scheme among these records, which have {known}")
+    raise ConfigError(f"--reference {name}: no record has this scheme; the records have {known}")

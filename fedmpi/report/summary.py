@@ -1,4 +1,4 @@
-"""The summary of records in the terminal."""
+"""Summaries of records for the terminal: `fedmpi show`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.record import Record
 from fedmpi.record.schema import STOPPED
 from fedmpi.report.format import byte_size, printable, seconds
-from fedmpi.report.study import PHASES
 from fedmpi.report.tables import text_table
 
 
@@ -41,7 +41,7 @@ def last_loss(record: Record) -> str:
 
 
 def balance(record: Record) -> str:
-    """How evenly the training was spread over the ranks that host clients; empty if nobody has trained."""
+    """How evenly the training was spread over the ranks that host clients; "" if no client has trained."""
     busy = record.ranks["compute_time"]
     hosting = busy.any(axis=0)
     mean = busy[:, hosting].mean(axis=1) if hosting.any() else busy[:, :0].sum(axis=1)
@@ -50,11 +50,12 @@ def balance(record: Record) -> str:
         return ""
     ratio = float(np.median(busy[trained].max(axis=1) / mean[trained]))
     ranks = f"{hosting.sum()} {'rank' if hosting.sum() == 1 else 'ranks'}"
-    return f"{record.config.comm.placement} over {ranks}: the slowest trained {ratio:.2f} × the mean (median round)"
+    slowest = f"the slowest rank trained {ratio:.2f} × the mean time (median over rounds)"
+    return f"{record.config.comm.placement} over {ranks}: {slowest}"
 
 
 def about(record: Record) -> str:
-    """What was run, where, and what it moved."""
+    """What was run, where, and how many bytes it moved."""
     config, rounds = record.config, record.rounds
     known = ("created", "software_version", "command", "mpi_size", "mpi_library")
     created, version, command, size, library = (record.attributes.get(name, "?") for name in known)

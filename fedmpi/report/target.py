@@ -1,4 +1,4 @@
-"""What it costs to reach a loss."""
+"""The cost of reaching a target loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedmpi.report.study import Group, Run
 
 @dataclass(frozen=True)
 class Reach:
-    """How many of a group's seeds reach the target, and the mean cost if all of them do, by axis name."""
+    """How many of a group's seeds reach the target, and, if all do, the mean cost by axis name."""
 
     reached: int
     seeds: int
@@ -23,7 +23,7 @@ class Reach:
 
 
 def crossing(x: Floats, loss: Floats, target: float) -> float | None:
-    """The cost x at which the loss first comes down to the target, linear between evaluations; None if never."""
+    """The cost x at which the loss first reaches the target, interpolated linearly; None if it never does."""
     below = np.flatnonzero(loss <= target)
     if not len(below):
         return None
@@ -37,7 +37,7 @@ def crossing(x: Floats, loss: Floats, target: float) -> float | None:
 def reach(group: Group, target: float) -> Reach:
     """The mean cost of the target on each axis, over the group's seeds.
 
-    With a seed that does not reach it there is no mean: that of the others would be too small.
+    If a seed does not reach it there is no mean: the mean over the others would be too small.
     """
     evaluated = [run for run in group.runs if len(points(run, ROUNDS)[0])]
     found = {axis.name: costs_of(evaluated, axis, target) for axis in AXES}
@@ -47,7 +47,7 @@ def reach(group: Group, target: float) -> Reach:
 
 
 def costs_of(runs: Sequence[Run], axis: Axis, target: float) -> list[float]:
-    """What the target cost each run that reached it."""
+    """The cost of the target for each run that reached it."""
     found = [crossing(*points(run, axis), target) for run in runs]
     return [x for x in found if x is not None]
 
@@ -59,7 +59,7 @@ def default_target(groups: Sequence[Group]) -> float | None:
 
 
 def rounded_up(x: float, digits: int = 4) -> float:
-    """The smallest number of so many digits that is at least x."""
+    """The smallest number with this many digits that is at least x."""
     if x == 0:
         return 0.0
     places = digits - 1 - math.floor(math.log10(abs(x)))

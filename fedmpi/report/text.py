@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.config.toml import toml_value
 from fedmpi.record.schema import DONE, FAILED, RUNNING, STOPPED, TABLES
 from fedmpi.report.curves import difference, last
 from fedmpi.report.format import byte_size, plus_minus, printable, seconds
 from fedmpi.report.results import note
-from fedmpi.report.study import PHASES, Run, Study, flat
+from fedmpi.report.study import Run, Study, flat
 
 CONFIG_FILE = "config.toml"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -1,4 +1,4 @@
-"""A report on disk: every figure and table in its own file, and the page that shows them all."""
+"""A report on disk: each figure and table in its own files, and a page that shows them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedmpi.errors import ConfigError, RecordError
 from fedmpi.report import results
-from fedmpi.report.draws import draws
+from fedmpi.report.draws import draws_of
 from fedmpi.report.figures import draw_all
 from fedmpi.report.page import PageContent, page
 from fedmpi.report.study import read_study
@@ -21,8 +21,8 @@ PAGE = "index.html"
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was written: the page, the tables by name, and what a reader must know about the records."""
+class WrittenReport:
+    """What was written: the page, the tables by name, and warnings about the records."""
 
     page: Path
     tables: dict[str, Table]
@@ -31,13 +31,13 @@ class Report:
 
 def write_report(
     records: Sequence[str | Path], directory: str | Path, reference: str | None = None, target: float | None = None
-) -> Report:
-    """Reads the records and fills the directory; files of other names in it are left alone."""
+) -> WrittenReport:
+    """Read the records and write their report into the directory. Other files in it are left alone."""
     if target is not None and not math.isfinite(target):
         raise ConfigError(f"--target {target}: must be a finite number")
     study = read_study(records, reference)
     directory = Path(directory)
-    drawn = [draws(group) for group in study.groups]
+    drawn = [draws_of(group) for group in study.groups]
     goal = default_target(study.groups) if target is None else target
     made = (
         results.headline(study),
@@ -60,7 +60,7 @@ def write_report(
         (directory / PAGE).write_text(text, encoding="utf-8")
     except OSError as error:
         raise RecordError(f"cannot write the report to {directory}: {error.strerror or error}") from None
-    return Report(directory / PAGE, tables, warnings(study))
+    return WrittenReport(directory / PAGE, tables, warnings(study))
 
 
 def write_table(table: Table, directory: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.commands import sentences
 SCRIPT = """
 import sys
 from fedmpi import Config, run
-from fedmpi import client, federation, job
+from fedmpi import client, federation
 from fedmpi.comm.world import connect
 
 world, place, rank = connect(), sys.argv[1], int(sys.argv[2])
@@ -36,7 +36,7 @@ if world.rank == rank:
     elif place == "host":
         break_method(client.LocalClients, "__init__", lambda *rest: True)
     elif place == "draw":
-        break_method(federation.Federation, "round", lambda self, t: t == 3)
+        break_method(federation.Federation, "round", lambda self, t, *rest: t == 3)
 settings = {"run.T": 1000, "sampling.scheme": "full", "eval.every": 4, "comm.exchange": sys.argv[3]}
 run(Config.load("quadratic", settings), "run.h5", world=world)
 """

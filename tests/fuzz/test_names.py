@@ -117,7 +117,7 @@ ATTRIBUTES |= {"aria-label", "data-label", "id", "src", "alt", "style"}
 
 @pytest.mark.parametrize("bad", HOSTILE)
 def test_the_page_shows_hostile_names_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
-    figures = "fedmpi.report.figures.plans"
+    figures = "fedmpi.report.figures.figure_specs"
     if bad != HOSTILE[0]:
         # The figures take seconds, and one page of them is enough.
         monkeypatch.setattr(figures, lambda *given: iter(()))

@@ -92,7 +92,7 @@ def test_a_script_that_fedmpi_launch_wrote(two_hosts: Bed, tmp_path: Path, fedmp
         pytest.param(
             {"comm.timeout": 4},
             [
-                "has given no sign of life for 4 s",
+                "has sent no heartbeat for 4 s",
                 "fedmpi: killing mpirun, which waits for a host that does not answer",
             ],
             id="the server notices",

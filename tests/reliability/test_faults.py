@@ -60,7 +60,7 @@ def test_a_silent_worker_is_named(folder: Path) -> None:
     done = job.end()
     assert done.returncode == 1, done.stderr
     assert "rank 2 on" in said(done)
-    assert "no sign of life for 3 s" in said(done)
+    assert "no heartbeat for 3 s" in said(done)
     again = launch(folder, "run", "run.h5", *settings(), "--resume", ranks=4)
     assert again.end().returncode == 0
     same_run(folder)

@@ -1,4 +1,4 @@
-"""Under ULFM the others go on without a dead worker, with the θ of the unbroken run; all of it with real kills."""
+"""Under ULFM the job continues without a killed worker, to the θ of an unbroken run. All kills are real."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fedmpi import open_record
-from fedmpi.comm.failure_detector import LOSSES
+from fedmpi.comm.failure_detector import RANK_LOSSES
 from tests.support.commands import is_open_mpi
 from tests.support.jobs import Job, launch, said, same_run, settings
 
 pytestmark = pytest.mark.skipif(
-    not (LOSSES and is_open_mpi()), reason="NOT TESTED: MPICH's mpirun ends a job that has lost a rank (no ULFM)"
+    not (RANK_LOSSES and is_open_mpi()), reason="NOT TESTED: MPICH's mpirun ends a job that has lost a rank (no ULFM)"
 )
 EXCHANGES = ("per-client", "reduced")
 

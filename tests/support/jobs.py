@@ -138,7 +138,7 @@ def same_run(folder: Path, other: str = "run.h5", reference: str = "reference.h5
 
 def said(done: Finished) -> str:
     """The one sentence with which fedmpi ended."""
-    found = [line for line in sentences(done) if "going on without" not in line]
+    found = [line for line in sentences(done) if "continuing without" not in line]
     assert len(found) == 1, done.stderr
     assert "Traceback" not in done.stderr
     return found[0]

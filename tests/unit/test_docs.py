@@ -16,7 +16,7 @@ from fedmpi.cli import cli
 from fedmpi.config import declared_keys, presets
 from fedmpi.record import Record
 from fedmpi.sampling import SCHEMES
-from tests.unit.test_imports import ORDER
+from tests.support.rooms import ORDER
 from tools import docs
 
 ROOT = Path(__file__).parents[2]

@@ -10,23 +10,9 @@ from pathlib import Path
 import pytest
 
 import fedmpi
+from tests.support.rooms import ORDER
 
 ROOT = Path(fedmpi.__file__).parent
-# Each room imports only from rooms before it. Those on one line do not import each other.
-ORDER = [
-    {""},  # fedmpi/__init__.py
-    {"errors", "rng", "native"},
-    {"plugin", "config"},
-    {"sampling", "data"},
-    {"theory", "models", "network", "compression", "scale"},
-    {"client", "server"},
-    {"comm"},
-    {"record", "federation"},
-    {"report"},
-    {"job"},
-    {"cli"},
-    {"__main__"},
-]
 CONFINED = {
     "mpi4py": {"comm"},
     "h5py": {"record", "data"},

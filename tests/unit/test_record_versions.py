@@ -16,7 +16,7 @@ from fedmpi import Config, run
 from fedmpi.errors import RecordError
 from fedmpi.job.replay import read_rounds
 from fedmpi.record import Record, open_record
-from fedmpi.record.schema import SCHEMA, TABLES, Dataset, Field, plain, seconds
+from fedmpi.record.schema import SCHEMA, TABLES, DatasetSpec, Field, plain, seconds
 from fedmpi.report.live import frame, snapshot
 from fedmpi.report.summary import about, comparison
 from fedmpi.report.write import write_report
@@ -105,7 +105,7 @@ def test_an_essential_column_is_named_if_the_file_lacks_it(copy: Path, table: st
 
 
 @pytest.mark.parametrize("dataset", SCHEMA, ids=lambda dataset: dataset.path)
-def test_a_dataset_that_the_file_lacks_reads_as_defaults(copy: Path, dataset: Dataset) -> None:
+def test_a_dataset_that_the_file_lacks_reads_as_defaults(copy: Path, dataset: DatasetSpec) -> None:
     lengths = {"n": 3, "d": 5, "size": 2}
     remove(copy, dataset.path)
     if dataset.essential:

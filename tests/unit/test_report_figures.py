@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.report.curves import ROUNDS
-from fedmpi.report.draws import draws
+from fedmpi.report.draws import draws_of
 from fedmpi.report.figures.draws import draw_N
 from fedmpi.report.figures.loss import draw_curves, draw_difference, legend_columns
-from fedmpi.report.figures.style import PHASE_COLOURS, SCHEMES, house_style, look
+from fedmpi.report.figures.style import PHASE_COLOURS, SCHEME_STYLES, house_style, line_style
 from fedmpi.report.figures.time import draw_phases
-from fedmpi.report.study import PHASES, Study, read_study
+from fedmpi.report.study import Study, read_study
 from fedmpi.sampling import SCHEMES as REGISTERED
 from tests.support.records import make_record
 
@@ -21,9 +22,9 @@ def study(home: Path, *schemes: str, losses: tuple[float, ...] = (8, 4, 2)) -> S
 
 
 def test_every_scheme_and_phase_has_a_colour_of_its_own() -> None:
-    assert list(SCHEMES) == list(REGISTERED)
-    assert len({colour for colour, _ in SCHEMES.values()}) == len(SCHEMES)
-    assert len({marker for _, marker in SCHEMES.values()}) == len(SCHEMES)
+    assert list(SCHEME_STYLES) == list(REGISTERED)
+    assert len({colour for colour, _ in SCHEME_STYLES.values()}) == len(SCHEME_STYLES)
+    assert len({marker for _, marker in SCHEME_STYLES.values()}) == len(SCHEME_STYLES)
     assert list(PHASE_COLOURS) == list(PHASES)
     assert len(set(PHASE_COLOURS.values())) == len(PHASES)
 
@@ -32,8 +33,8 @@ def test_a_scheme_keeps_its_colour_whoever_is_beside_it(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (alone,) = study(tmp_path / "a", "uniform").groups
     together = study(tmp_path, "md", "uniform", "mine:Own").groups
-    assert look(alone) == look(together[1])
-    assert len({look(group).colour for group in together}) == 3
+    assert line_style(alone) == line_style(together[1])
+    assert len({line_style(group).colour for group in together}) == 3
 
 
 def test_axes_are_labelled_and_lines_are_in_the_legend(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_bars_stack_the_phases_to_the_total(tmp_path: Path) -> None:
 
 
 def test_full_leaves_the_others_room(tmp_path: Path) -> None:
-    drawn = [draws(group) for group in study(tmp_path, "full", "md", "fedavg").groups]
+    drawn = [draws_of(group) for group in study(tmp_path, "full", "md", "fedavg").groups]
     with house_style():
         figure = draw_N(drawn)
     assert figure is not None

@@ -15,7 +15,7 @@ from fedmpi.config import Config, parse_override
 from fedmpi.errors import RecordError
 from fedmpi.report.study import read_study
 from fedmpi.report.text import date, warnings
-from fedmpi.report.write import Report, write_report
+from fedmpi.report.write import WrittenReport, write_report
 from tests.support.records import make_record, start_record
 
 HOSTILE = "<img src=x onerror=alert(1)>$x_{$"
@@ -53,7 +53,7 @@ def table(directory: Path, name: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WrittenReport]:
     """Two schemes of two seeds, one of which is named to do harm, and a run that failed."""
     home = tmp_path_factory.mktemp("report")
     out = home / "new" / "out"
@@ -72,7 +72,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     return out, write_report(records, out)
 
 
-def test_the_files(made: tuple[Path, Report]) -> None:
+def test_the_files(made: tuple[Path, WrittenReport]) -> None:
     out, report = made
     figures = {f"{q}-{x}" for q in ("loss", "accuracy") for x in ("rounds", "bytes", "seconds")}
     figures |= {"difference", "phases", "draws-N", "draws-omega", "participation", "ranks"}
@@ -86,7 +86,7 @@ def test_the_files(made: tuple[Path, Report]) -> None:
     assert (out / "loss-rounds.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_the_numbers_of_the_headline(made: tuple[Path, Report]) -> None:
+def test_the_numbers_of_the_headline(made: tuple[Path, WrittenReport]) -> None:
     md, own = table(made[0], "schemes")
     assert (md["final_loss"], own["final_loss"]) == ("3.0", "1.5")
     assert float(md["final_loss_high"]) == pytest.approx(3 + 12.7062047)
@@ -96,7 +96,7 @@ def test_the_numbers_of_the_headline(made: tuple[Path, Report]) -> None:
     assert (md["rounds"], md["seeds"]) == ("2", "2")
 
 
-def test_the_numbers_of_the_other_tables(made: tuple[Path, Report]) -> None:
+def test_the_numbers_of_the_other_tables(made: tuple[Path, WrittenReport]) -> None:
     out, _ = made
     md, own = table(out, "target")
     # The worst run's best loss is 4: md's seeds reach it after 1 and 2 rounds, the other's after 0.8 and 4/3.
@@ -117,7 +117,7 @@ def test_the_numbers_of_the_other_tables(made: tuple[Path, Report]) -> None:
     assert [worker[f"{name}_seconds"] for name in ("compute", "send", "idle")] == ["3.0", "1.0", "2.0"]
 
 
-def test_the_page_is_whole_and_needs_nothing_else(made: tuple[Path, Report]) -> None:
+def test_the_page_is_whole_and_needs_nothing_else(made: tuple[Path, WrittenReport]) -> None:
     page = Reader(made[1].page)
     assert made[1].page.read_text().startswith("<!DOCTYPE html>\n<html lang=")
     assert page.open == []
@@ -135,7 +135,7 @@ def test_the_page_is_whole_and_needs_nothing_else(made: tuple[Path, Report]) -> 
     assert not re.search(r"url\(|@import", made[1].page.read_text())
 
 
-def test_every_name_is_text_and_nothing_more(made: tuple[Path, Report]) -> None:
+def test_every_name_is_text_and_nothing_more(made: tuple[Path, WrittenReport]) -> None:
     page = Reader(made[1].page)
     assert not any("onerror" in attributes for _, attributes in page.tags)
     # As the scheme in the headline, as a client's name, and in the reason why a run broke.
@@ -144,7 +144,7 @@ def test_every_name_is_text_and_nothing_more(made: tuple[Path, Report]) -> None:
     assert "&lt;img src=x onerror=alert(1)&gt;$x_{$</td>" in made[1].page.read_text()
 
 
-def test_the_page_says_what_was_run_and_how_to_run_it_again(made: tuple[Path, Report]) -> None:
+def test_the_page_says_what_was_run_and_how_to_run_it_again(made: tuple[Path, WrittenReport]) -> None:
     out, _ = made
     text = Reader(out / "index.html").text
     assert "Some MPI v1" in text
@@ -161,7 +161,7 @@ def test_the_page_says_what_was_run_and_how_to_run_it_again(made: tuple[Path, Re
     assert (again.sampling.scheme, again.run.seed) == (f"x:{HOSTILE}", 2)
 
 
-def test_the_broken_run_is_named_and_left_out(made: tuple[Path, Report]) -> None:
+def test_the_broken_run_is_named_and_left_out(made: tuple[Path, WrittenReport]) -> None:
     (warning,) = made[1].warnings
     assert warning.startswith("broken.h5 (md, seed 3) failed after 1 of 2 rounds: left out of all averages; it broke")
     assert "Please note" in Reader(made[1].page).text
@@ -221,7 +221,7 @@ def test_reports_need_neither_mpi_nor_torch_and_draw_without_pyplot(tmp_path: Pa
     script = (
         "import sys, fedmpi.report.live, fedmpi.report.write as write, fedmpi.report.figures as figures\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "figures.plans = lambda *given, plans=figures.plans: list(plans(*given))[:1]\n"
+        "figures.figure_specs = lambda *given, specs=figures.figure_specs: list(specs(*given))[:1]\n"
         f"write.write_report([{str(path)!r}], {str(tmp_path / 'out')!r})\nprint(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

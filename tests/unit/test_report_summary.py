@@ -21,9 +21,9 @@ def said(busy: list[list[float]], placement: str = "static") -> str:
 
 def test_the_slowest_rank_is_compared_with_the_mean_of_those_that_train() -> None:
     assert said([[0, 3.0, 1.0], [0, 4.0, 4.0], [0, 3.0, 1.0]]) == (
-        "static over 2 ranks: the slowest trained 1.50 × the mean (median round)"
+        "static over 2 ranks: the slowest rank trained 1.50 × the mean time (median over rounds)"
     )
-    assert said([[2.0]], "dynamic").startswith("dynamic over 1 rank: the slowest trained 1.00 ×")
+    assert said([[2.0]], "dynamic").startswith("dynamic over 1 rank: the slowest rank trained 1.00 ×")
 
 
 def test_rounds_in_which_nobody_trains_say_nothing() -> None:

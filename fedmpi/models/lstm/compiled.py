@@ -78,7 +78,7 @@ class CompiledLSTM(FlatModule):
         # The loops in C do not check indices.
         if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < VOCABULARY:
             raise IndexError(f"characters must be numbers in 0..{VOCABULARY - 1}")
-        space.begin(x)
+        space.start(x)
         for t in range(space.length):
             for layer in space.layers:
                 torch.mm(layer.inputs[t], layer.of.weight, out=layer.gates[t])

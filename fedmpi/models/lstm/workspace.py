@@ -76,7 +76,7 @@ class Space:
             layer.connect(above.inputs[:length], above.dinputs)
         self.layers[-1].connect([self.top] * length, self.dtop)
 
-    def begin(self, x: Tensor) -> None:
+    def start(self, x: Tensor) -> None:
         """Copy windows (B, T), and zero the sums and the states before the first step."""
         self.layers[0].index.copy_(x.t())
         for layer in self.layers:

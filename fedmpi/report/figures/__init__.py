@@ -1,4 +1,4 @@
-"""All figures of a report, drawn and saved, each with its title, caption and alternative text."""
+"""All figures of a report: drawn and saved, each with its title, caption and alternative text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on the page. name: of its files, and what sections it goes to by its first word."""
+    """A figure on the page. name: the name of its files; its first word says which section it belongs to."""
 
     name: str
     title: str
@@ -33,62 +33,76 @@ class Picture:
     svg: bytes
 
 
-Plan = tuple[str, str, str, str, "Callable[[], Figure | None]"]
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure before it is drawn. draw: returns None if the records have nothing to show in it."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    draw: Callable[[], Figure | None]
 
 
 def draw_all(study: Study, drawn: Sequence[Draws], directory: Path) -> list[Picture]:
     """Every figure that these records can fill, saved as PNG and PDF in the directory."""
     pictures = []
     with house_style():
-        for name, title, caption, alt, draw in plans(study, drawn):
-            figure = draw()
+        for spec in figure_specs(study, drawn):
+            figure = spec.draw()
             if figure is not None:
-                pictures.append(Picture(name, title, caption, alt, save(figure, directory / name)))
+                svg = save(figure, directory / spec.name)
+                pictures.append(Picture(spec.name, spec.title, spec.caption, spec.alt, svg))
     return pictures
 
 
-def plans(study: Study, drawn: Sequence[Draws]) -> Iterator[Plan]:
-    """(name, title, caption, alternative text, how to draw it) of every figure, in the order of the page."""
+def figure_specs(study: Study, drawn: Sequence[Draws]) -> Iterator[FigureSpec]:
+    """Every figure, in the order of the page."""
     band = (
-        "Mean over seeds; 95 % band, cut where it leaves the frame."
+        "Mean over seeds with its 95 % band, which may go beyond the frame."
         if any(len(group.runs) > 1 for group in study.groups)
         else "One seed."
     )
     for quantity in ("loss", "accuracy"):
         for axis in AXES:
             name, title = f"{quantity}-{axis.name}", f"{quantity.capitalize()} against {axis.name}"
-            yield name, title, band, ends(study, axis, quantity), partial(draw_curves, study, axis, quantity)
+            alt = ends(study, axis, quantity)
+            yield FigureSpec(name, title, band, alt, partial(draw_curves, study, axis, quantity))
     reference = study.reference.label
-    yield (
+    yield FigureSpec(
         "difference",
         f"Difference from {reference}",
         f"Loss of {reference} minus loss of each scheme, paired by seed. Above zero, the loss of the scheme is lower.",
         difference_alt(study),
         lambda: draw_difference(study),
     )
-    yield (
+    yield FigureSpec(
         "phases",
         "Wall time of a round",
         "The phases do not overlap and add up to the round's wall time.",
-        "Stacked bars: " + spoken(phases(study).shown(), [column.title for column in phases(study).columns]),
+        "Stacked bars: " + as_sentence(phases(study).shown(), [column.title for column in phases(study).columns]),
         lambda: draw_phases(study),
     )
-    law = spoken(cohorts(drawn).shown(), [column.title for column in cohorts(drawn).columns])
-    together = "All rounds of all seeds, each histogram scaled to its row."
-    yield "draws-N", "Cohort size N", together, f"Histograms of N and their laws: {law}", lambda: draw_N(drawn)
-    yield "draws-omega", "Sum of weights Σω", together, f"Histograms of Σω: {law}", lambda: draw_sum_omega(drawn)
-    yield (
+    law = as_sentence(cohorts(drawn).shown(), [column.title for column in cohorts(drawn).columns])
+    together = "All rounds of all seeds. Each histogram has its own scale."
+    yield FigureSpec(
+        "draws-N", "Cohort size N", together, f"Histograms of N and their laws: {law}", lambda: draw_N(drawn)
+    )
+    yield FigureSpec(
+        "draws-omega", "Sum of weights Σω", together, f"Histograms of Σω: {law}", lambda: draw_sum_omega(drawn)
+    )
+    yield FigureSpec(
         "participation",
         "Participation of the clients",
-        "Share of all rounds in which each client was drawn. About one interval in twenty misses the law by chance.",
+        "Share of all rounds in which each client took part. By chance, about one interval in twenty misses the law.",
         "Share of rounds of every client against its law; the numbers are in clients.csv.",
         lambda: draw_participation(drawn),
     )
-    yield (
+    yield FigureSpec(
         "ranks",
         "Time of each rank",
         "Mean seconds per round that a rank trains, waits to send, and waits for the server.",
-        "Stacked bars: " + spoken(ranks(study).shown()[:12], [column.title for column in ranks(study).columns]),
+        "Stacked bars: " + as_sentence(ranks(study).shown()[:12], [column.title for column in ranks(study).columns]),
         lambda: draw_ranks(study),
     )
 
@@ -102,8 +116,8 @@ def difference_alt(study: Study) -> str:
     return f"Loss of {study.reference.label} minus loss by round; at the end: {', '.join(parts)}."
 
 
-def spoken(rows: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
-    """A table as a sentence."""
+def as_sentence(rows: Sequence[Sequence[str]], titles: Sequence[str]) -> str:
+    """A table as a sentence, for alternative text."""
     return "; ".join(
         f"{row[0]}: " + ", ".join(f"{title} {cell}" for title, cell in zip(titles[1:], row[1:], strict=True))
         for row in rows

@@ -1,4 +1,4 @@
-"""The picture of `fedmpi bench comm`: bandwidth by size of θ, one line per path."""
+"""The figure of `fedmpi bench comm`: bandwidth by size of θ, one line per path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLLECTING = ("raw buffers", "per-client, not added", "per-client", "pickled")
 
 
 def draw_comm(results: Sequence[Timed], file: Path) -> None:
-    """Writes to `file` the bandwidth of collecting updates, GB/s over bytes of θ, both logarithmic."""
+    """Write a figure of the bandwidth of collecting updates, in GB/s, over the size of θ to `file`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")

@@ -1,4 +1,4 @@
-"""The figures of sampling: N and Σω against their laws, and how often each client took part."""
+"""The figures of sampling: N and Σω against their law, and how often each client took part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmpi.report.draws import Draws
-from fedmpi.report.figures.style import FAINT, INK, look, new_figure, whole_numbers
+from fedmpi.report.figures.style import FAINT, INK, line_style, new_figure, whole_numbers
 from fedmpi.report.statistics import Floats, wilson
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BINS = 41
 ROW = 0.62
-"""How much of its row a histogram fills; the law's mark sits in the rest."""
+"""The share of its row that a histogram fills; the mark of the law is below it."""
 
 
 def draw_N(drawn: Sequence[Draws]) -> Figure | None:
@@ -40,7 +40,7 @@ def draw_sum_omega(drawn: Sequence[Draws]) -> Figure | None:
     if not rows:
         return None
     low, high = min(d.sum_omega.min() for d in rows), max(d.sum_omega.max() for d in rows)
-    # Weights that always sum to 1 are one bar in the middle, not a histogram of rounding errors.
+    # Weights that always sum to 1 give one bar in the middle, not a histogram of rounding errors.
     margin = max(0.02 * (high - low), 0.01)
     edges = np.linspace(low - margin, high + margin, BINS + 1)
     laws = [(float(d.law.p.sum()), d.law.var_sum) if d.law else None for d in rows]
@@ -48,7 +48,7 @@ def draw_sum_omega(drawn: Sequence[Draws]) -> Figure | None:
 
 
 def worth_showing(drawn: Sequence[Draws]) -> list[Draws]:
-    """Those with rounds; without `full`, whose N = n would leave the others no room, unless it is alone."""
+    """Those with rounds; without `full`, whose N = n would compress the others, unless there is no other."""
     rows = [d for d in drawn if d.rounds]
     return [d for d in rows if d.group.scheme != "full"] or rows
 
@@ -72,11 +72,11 @@ def draw_rows(
             width=np.diff(edges) * 0.86,
             align="edge",
             bottom=base,
-            color=look(d.group).colour,
+            color=line_style(d.group).colour,
             alpha=0.85,
         )
         draw_law(axes, base - 0.13, law, first=k == 0)
-    names = [d.group.short if d.law else f"{d.group.short}\n{short(d)}" for d in rows]
+    names = [d.group.short_label if d.law else f"{d.group.short_label}\n{short(d)}" for d in rows]
     axes.set_yticks([len(rows) - 1 - k + ROW / 3 for k in range(len(rows))], names)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
@@ -90,7 +90,7 @@ def draw_rows(
 
 
 def short(d: Draws) -> str:
-    """Why a row has no law, in a word or two."""
+    """Why a row has no law, in one or two words."""
     return "biased" if d.reason.startswith("biased") else "no law"
 
 
@@ -136,7 +136,7 @@ def draw_participation(drawn: Sequence[Draws]) -> Figure | None:
 
 
 def draw_shares(axes: Any, d: Draws, order: Any) -> None:
-    style = look(d.group)
+    style = line_style(d.group)
     x = np.arange(1, len(order) + 1)
     share = (d.counts / d.rounds)[order]
     low, high = (bound[order] for bound in wilson(d.counts, d.rounds))
@@ -145,4 +145,4 @@ def draw_shares(axes: Any, d: Draws, order: Any) -> None:
     axes.plot(x, share, color=style.colour, marker="o", markersize=size, linestyle="none")
     if d.law is not None:
         axes.step(x, d.law.inclusion[order], where="mid", color=INK, linewidth=1.1)
-    axes.set_title(d.group.short if d.law is not None else f"{d.group.short} ({short(d)})", pad=3)
+    axes.set_title(d.group.short_label if d.law is not None else f"{d.group.short_label} ({short(d)})", pad=3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmpi.report.curves import ROUNDS, Axis, difference, last, mean_curve
-from fedmpi.report.figures.style import FAINT, look, new_figure, whole_numbers
+from fedmpi.report.figures.style import FAINT, line_style, new_figure, whole_numbers
 from fedmpi.report.format import plus_minus, scale
 from fedmpi.report.statistics import Band
 from fedmpi.report.study import Group, Study
@@ -21,11 +21,11 @@ HEIGHT = 3.1
 MARKS = 7
 LINE = 60
 BAND_ROOM = 0.75
-"""How far beyond the lines a band is shown, in units of the lines' own range."""
+"""How far beyond the lines a band is shown, as a multiple of the lines' range."""
 LOG_ABOVE = 30
 """A loss that falls by more than this factor is drawn on a logarithmic scale."""
 EARLY, DWARFED = 0.12, 0.3
-"""The first steps dwarf the rest if what comes after this share of the axis spans less than that share of all."""
+"""If the losses after the share EARLY of the axis span less than the share DWARFED of all, only they are shown."""
 
 
 def draw_curves(study: Study, axis: Axis, quantity: str) -> Figure | None:
@@ -60,15 +60,15 @@ def draw_difference(study: Study) -> Figure | None:
     for k, (group, band) in enumerate(curves):
         draw_band(axes, group, band, 1.0, k / len(curves))
     axes.set_xlabel(ROUNDS.title)
-    axes.set_ylabel(f"loss of {study.reference.short} − loss")
+    axes.set_ylabel(f"loss of {study.reference.short_label} − loss")
     frame_lines(axes, [band for _, band in curves])
     finish(figure, axes, ROUNDS)
     return figure
 
 
 def draw_band(axes: Any, group: Group, band: Band, factor: float, phase: float) -> None:
-    """One mean line with its band. Markers are few, and shifted by `phase` from one line to the next."""
-    style = look(group)
+    """Draw a mean line with its band. Its few markers are shifted by `phase`, so that lines do not share them."""
+    style = line_style(group)
     x = band.x * factor
     step = max(1, math.ceil(len(x) / MARKS))
     axes.plot(
@@ -80,14 +80,14 @@ def draw_band(axes: Any, group: Group, band: Band, factor: float, phase: float) 
         markevery=(int(phase * step), step),
         markeredgecolor="white",
         markeredgewidth=0.5,
-        label=group.short,
+        label=group.short_label,
     )
     if band.half is not None:
         axes.fill_between(x, band.low, band.high, color=style.colour, alpha=0.16, linewidth=0)
 
 
 def frame_lines(axes: Any, curves: list[Band]) -> None:
-    """Limits that keep the lines large: the bands of two seeds are so wide that lines inside them would look flat."""
+    """Set limits that show the lines well: bands of two seeds are so wide that the lines would look flat."""
     low, high = axes.get_ylim()
     least, most = min(float(band.mean.min()) for band in curves), max(float(band.mean.max()) for band in curves)
     room = BAND_ROOM * (most - least)
@@ -97,7 +97,7 @@ def frame_lines(axes: Any, curves: list[Band]) -> None:
 
 
 def fit_losses(axes: Any, curves: list[Band]) -> None:
-    """A logarithmic scale for a loss that falls by decades; else, if the first steps dwarf the rest, the rest only."""
+    """Use a logarithmic scale for a loss that falls by decades; otherwise leave out first steps that dwarf the rest."""
     lowest = min(float(band.low.min()) for band in curves)
     start = max(float(band.mean.max()) for band in curves)
     if lowest > 0 and start > LOG_ABOVE * lowest:
@@ -122,7 +122,7 @@ def fit_losses(axes: Any, curves: list[Band]) -> None:
 
 
 def finish(figure: Figure, axes: Any, axis: Axis) -> None:
-    """The legend, above the axes, and whole numbers of rounds."""
+    """Add the legend above the axes, and whole numbers for rounds."""
     if axis is ROUNDS:
         whole_numbers(axes)
     handles, labels = axes.get_legend_handles_labels()
@@ -130,17 +130,17 @@ def finish(figure: Figure, axes: Any, axis: Axis) -> None:
 
 
 def legend_columns(labels: Sequence[str]) -> int:
-    """The most columns that fit, the legend being filled column by column, longer ones first."""
+    """The largest number of legend columns that fits. A legend is filled column by column, the first ones longer."""
     for columns in range(len(labels), 1, -1):
         shares = np.array_split(np.array([len(label) for label in labels]), columns)
-        # A handle and its gaps are about seven characters wide, and a line of the figure holds about sixty.
+        # A handle with its gaps is about seven characters wide; LINE is how many the figure holds.
         if sum(7 + int(share.max()) for share in shares) <= LINE:
             return columns
     return 1
 
 
 def ends(study: Study, axis: Axis, quantity: str) -> str:
-    """Where every curve ends, in words: the alternative text of a figure."""
+    """The end of every curve as a sentence: the alternative text of a figure."""
     parts = []
     for group in study.groups:
         end = last(mean_curve(group, axis, quantity))

@@ -1,4 +1,4 @@
-"""How every figure looks: one colour and marker per scheme, one per phase, one set of fonts and lines."""
+"""The style of all figures: a colour and marker per scheme, a colour per phase, fonts and lines."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedmpi.report.study import PHASES, Group
+from fedmpi.comm.timeline import PHASES
+from fedmpi.report.study import Group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 4.0
-"""Inches. At this width 9 pt is legible on a phone, and three figures fit side by side on a screen."""
+"""Inches. At this width 9 pt text is legible on a phone, and three figures fit side by side on a screen."""
 
 INK, FAINT, PAPER = "#222222", "#8a8f98", "#ffffff"
 
-# Okabe and Ito's colours for the schemes of the paper, Tol's for the others: told apart by colour-blind readers.
-SCHEMES = {
+# Okabe and Ito's colours for the schemes of the paper, Tol's for the others: colour-blind readers can distinguish them.
+SCHEME_STYLES = {
     "full": ("#444444", "s"),
     "md": ("#0072b2", "o"),
     "uniform": ("#d55e00", "^"),
@@ -34,7 +35,7 @@ SCHEMES = {
     "fedavg": ("#999933", "<"),
     "power-of-choice": ("#332288", ">"),
 }
-OWN = (("#661100", "h"), ("#6699cc", "H"), ("#117733", "d"), ("#888888", "8"))
+OWN_STYLES = (("#661100", "h"), ("#6699cc", "H"), ("#117733", "d"), ("#888888", "8"))
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
 PHASE_COLOURS = dict(
@@ -68,7 +69,7 @@ SETTINGS: dict[Any, Any] = {
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
     "text.color": INK,
-    # Names come from records: a $ in one is a $.
+    # Names come from records: a $ in them does not start a formula.
     "text.parse_math": False,
     "lines.linewidth": 1.6,
     "lines.markersize": 5.5,
@@ -86,25 +87,25 @@ SETTINGS: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a scheme is drawn, everywhere."""
+class LineStyle:
+    """The line style of a scheme, the same in all figures."""
 
     colour: str
     marker: str
     dashes: Any
 
 
-def look(group: Group) -> Look:
-    """The scheme's own colour; its variants (another m, say) differ by dashes."""
+def line_style(group: Group) -> LineStyle:
+    """The colour and marker of the group's scheme; variants of a scheme (another m, say) have other dashes."""
     # Not hash(), which changes from one process to the next.
     number = hashlib.sha256(group.scheme.encode()).digest()[0]
-    colour, marker = SCHEMES.get(group.scheme, OWN[number % len(OWN)])
-    return Look(colour, marker, DASHES[group.variant % len(DASHES)])
+    colour, marker = SCHEME_STYLES.get(group.scheme, OWN_STYLES[number % len(OWN_STYLES)])
+    return LineStyle(colour, marker, DASHES[group.variant % len(DASHES)])
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Inside, matplotlib draws in this style. Figures made here never meet pyplot, so no display is needed."""
+    """A context in which matplotlib draws in this style. Figures do not use pyplot, so no display is needed."""
     from matplotlib import rc_context
 
     with rc_context(SETTINGS):
@@ -112,7 +113,7 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure of the common width, never known to pyplot."""
+    """An empty figure of the common width, made without pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(WIDTH, height), layout="constrained")
@@ -126,8 +127,8 @@ def whole_numbers(axes: Any) -> None:
 
 
 def save(figure: Figure, stem: Path) -> bytes:
-    """Writes STEM.png and STEM.pdf, and returns the same picture as SVG. No date goes into any of them."""
-    # Laid out once, not anew for each format.
+    """Write STEM.png and STEM.pdf, and return the same picture as SVG. None of them contains a date."""
+    # The layout is computed once, not for each format.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     figure.savefig(stem.with_suffix(".png"), dpi=200, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""The figures of time: phases per scheme, and how the ranks spent a round."""
+"""The figures of time: the phases of each scheme, and the time of each rank."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.report.figures.style import PHASE_COLOURS, RANK_COLOURS, new_figure
 from fedmpi.report.format import scale
 from fedmpi.report.format import seconds as shown
 from fedmpi.report.results import RANK_TIMES, per_round, rank_time
 from fedmpi.report.statistics import Floats
-from fedmpi.report.study import PHASES, Group, Study
+from fedmpi.report.study import Group, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ def draw_phases(study: Study) -> Figure | None:
         left += widths
     for row, total in zip(rows, left, strict=True):
         axes.annotate(shown(total / factor), (total, row), (4, 0), textcoords="offset points", va="center")
-    axes.set_yticks(rows, [group.short for group in groups])
+    axes.set_yticks(rows, [group.short_label for group in groups])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.22 * left.max())
     axes.set_xlabel(f"wall time per round ({unit})")
@@ -72,7 +73,7 @@ def draw_rank_panel(axes: Any, group: Group, values: Floats) -> None:
     for name, row in zip(RANK_TIMES, values, strict=True):
         axes.bar(ranks, row, bottom=bottom, width=0.62, color=RANK_COLOURS[name], label=name)
         bottom += row
-    axes.set_title(group.short, pad=3)
+    axes.set_title(group.short_label, pad=3)
     if len(ranks) <= MOST_RANKS_NAMED:
         homes = group.runs[0].clients["rank"]
         axes.set_xticks(ranks, [rank_name(group, rank, int((homes == rank).sum())) for rank in range(len(ranks))])
@@ -81,7 +82,7 @@ def draw_rank_panel(axes: Any, group: Group, values: Floats) -> None:
 
 
 def rank_name(group: Group, rank: int, hosted: int) -> str:
-    """0 server, 1: 10 clients."""
+    """The label of a rank: "0 server" or "1: 10 clients", shorter if there are many."""
     few = group.runs[0].size <= 6
     if not hosted:
         return f"{rank} server" if few else f"{rank}"

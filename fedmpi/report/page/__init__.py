@@ -15,7 +15,7 @@ import fedmpi
 from fedmpi.report import text
 from fedmpi.report.draws import Draws
 from fedmpi.report.figures import Picture
-from fedmpi.report.figures.style import look
+from fedmpi.report.figures.style import line_style
 from fedmpi.report.format import printable
 from fedmpi.report.statistics import Estimate
 from fedmpi.report.study import Study
@@ -85,7 +85,7 @@ def values(content: PageContent) -> dict[str, Any]:
         "config_file": text.CONFIG_FILE,
         "pictures": pictures_by_subject(content.pictures),
         "tables": {name: table_view(table) for name, table in content.tables.items()},
-        "colours": {group.label: look(group).colour for group in study.groups},
+        "colours": {group.label: line_style(group).colour for group in study.groups},
         "most_rows": MOST_ROWS,
         "most_unfolded": MOST_UNFOLDED,
     }

@@ -9,9 +9,10 @@ from pathlib import Path
 import h5py
 import pytest
 
+from fedmpi.comm.timeline import PHASES
 from fedmpi.errors import ConfigError, RecordError
-from fedmpi.report.draws import Draws, draws
-from fedmpi.report.study import PHASES, read_run, read_study
+from fedmpi.report.draws import Draws, draws_of
+from fedmpi.report.study import read_run, read_study
 from tests.support.records import make_record, start_record
 
 
@@ -43,7 +44,7 @@ def test_labels_in_figures_are_short(tmp_path: Path) -> None:
     own = make_record(tmp_path / "a.h5", "a.long.package.of.mine:Own")
     other = make_record(tmp_path / "b.h5", "mine:" + "x" * 40)
     plain = make_record(tmp_path / "c.h5", "md")
-    assert [group.short for group in read_study([own, other, plain]).groups] == ["md", "Own", "x" * 21 + "…"]
+    assert [group.short_label for group in read_study([own, other, plain]).groups] == ["md", "Own", "x" * 21 + "…"]
 
 
 def test_another_m_is_another_group_but_not_for_full(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_another_m_is_another_group_but_not_for_full(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["data.dim", "data.seed", "model.hidden", "eval.max_samples"])
 def test_different_experiments_are_refused(tmp_path: Path, key: str) -> None:
     paths = [make_record(tmp_path / "a.h5"), make_record(tmp_path / "b.h5", seed=2, settings={key: 7})]
-    with pytest.raises(RecordError, match=f"different experiments \\({key} = .* and 7\\): make one report for each"):
+    with pytest.raises(RecordError, match=f"different experiments \\({key} = .* and 7\\): make a report for each"):
         read_study(paths)
 
 
@@ -85,9 +86,7 @@ def test_reference_by_name_by_default_and_unknown(tmp_path: Path) -> None:
     paths = [make_record(tmp_path / "a.h5", "uniform"), make_record(tmp_path / "b.h5", "clustered")]
     assert read_study(paths).reference.label == "uniform"
     assert read_study(paths, "clustered").reference.label == "clustered"
-    with pytest.raises(
-        ConfigError, match="--reference md: no such scheme among these records, which have uniform, clu"
-    ):
+    with pytest.raises(ConfigError, match="--reference md: no record has this scheme; the records have uniform, clu"):
         read_study(paths, "md")
 
 
@@ -112,7 +111,7 @@ def test_cohorts_that_follow_the_law_are_said_to(tmp_path: Path) -> None:
     # Sizes 4, 2, 2 and m = 2: one cluster is client 0, the other one half client 1 and half client 2.
     cohorts = [(0, 1), (0, 2)] * 20
     (group,) = read_study([make_record(tmp_path / "a.h5", "clustered", losses=(), cohorts=cohorts)]).groups
-    found = draws(group)
+    found = draws_of(group)
     assert found.counts.tolist() == [40, 20, 20]
     assert found.sentences == [
         "clustered: N, Σω and every client's share agree with the law over 40 rounds (mean N 2, law 2)."
@@ -122,7 +121,7 @@ def test_cohorts_that_follow_the_law_are_said_to(tmp_path: Path) -> None:
 def test_weights_that_do_not_follow_the_law_are_noticed(tmp_path: Path) -> None:
     cohorts = [(0, 1), (1, 2), (0, 2)] * 20
     (group,) = read_study([make_record(tmp_path / "a.h5", "uniform", losses=(), cohorts=cohorts)]).groups
-    found = draws(group)
+    found = draws_of(group)
     assert found.counts.tolist() == [40, 40, 40]
     assert found.rounds == 60
     assert found.law is not None
@@ -132,7 +131,7 @@ def test_weights_that_do_not_follow_the_law_are_noticed(tmp_path: Path) -> None:
 
 def test_a_client_that_never_takes_part_is_noticed(tmp_path: Path) -> None:
     (group,) = read_study([make_record(tmp_path / "a.h5", "md", losses=(), cohorts=[(0,)] * 60)]).groups
-    assert any("client 1 in 0 of 60 rounds" in sentence for sentence in draws(group).sentences)
+    assert any("client 1 in 0 of 60 rounds" in sentence for sentence in draws_of(group).sentences)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_a_client_that_never_takes_part_is_noticed(tmp_path: Path) -> None:
 )
 def test_schemes_without_a_law_say_why(tmp_path: Path, scheme: str, said: str) -> None:
     (group,) = read_study([make_record(tmp_path / "a.h5", scheme)]).groups
-    found = draws(group)
+    found = draws_of(group)
     assert found.law is None
     assert len(found.sentences) == 1
     assert said in found.sentences[0]
@@ -199,7 +198,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Draw
 
     def drawn(scheme: str) -> Draws:
         path = make_record(tmp_path / f"{scheme.rpartition(':')[2]}.h5", scheme, losses=(), rounds=40)
-        return draws(*read_study([path]).groups)
+        return draws_of(*read_study([path]).groups)
 
     return drawn
 
@@ -239,4 +238,4 @@ def test_an_own_scheme_without_a_usable_law_says_why(own: Callable[[str], Draws]
 def test_a_record_without_rounds_is_read(tmp_path: Path) -> None:
     start_record(tmp_path / "a.h5", "md", 1, 5).close()
     (group,) = read_study([tmp_path / "a.h5"]).groups
-    assert draws(group).sentences == ["md: no rounds yet."]
+    assert draws_of(group).sentences == ["md: no rounds yet."]

@@ -16,6 +16,7 @@ from fedmpi.data import ClientData, Dataset
 from fedmpi.errors import FedmpiError, Stopped
 from fedmpi.models import TrainableModel, make_model
 from fedmpi.models.memory import keep_freed_memory
+from fedmpi.models.vectors import axpy, norm
 from fedmpi.rng import stream, torch_seed
 
 # (d,) float32: numpy's is in host memory, torch's where the model is.
@@ -79,8 +80,7 @@ class LocalClients:
             torch.sub(self.model.theta, self.theta, out=out)
         else:
             out.copy_(self.staging.copy_(self.model.theta.sub_(self.theta)))
-        norm = float(torch.linalg.vector_norm(out, dtype=torch.float64))
-        return Training(i, loss, norm, time.perf_counter() - start)
+        return Training(i, loss, norm(out), time.perf_counter() - start)
 
     def probe_norms(
         self, clients: Iterable[int], t: int, pending: PendingUpdates, between_steps: Callable[[], object] = nothing
@@ -145,8 +145,9 @@ def local_steps(
     for _ in range(client.K):
         total += model.gradient(data.batch(client.B, rng))
         if client.mu:
-            model.grad.add_(model.theta, alpha=client.mu).sub_(theta, alpha=client.mu)
-        model.theta.sub_(model.grad, alpha=eta_l)
+            axpy(client.mu, model.theta, model.grad)
+            axpy(-client.mu, theta, model.grad)
+        axpy(-eta_l, model.grad, model.theta)
         between_steps()
     return float(total) / client.K
 

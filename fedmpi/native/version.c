@@ -1,2 +1,2 @@
 /* The arguments that fedmpi/native/__init__.py declares; raise both together. */
-int fedmpi_native_version(void) { return 2; }
+int fedmpi_native_version(void) { return 3; }

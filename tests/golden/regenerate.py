@@ -59,7 +59,7 @@ def update(runs: dict[str, hashes.Entry], name: str, case: Case, force: bool) ->
     if old is None:
         runs[name] = new
         return "added", False
-    wrong = hashes.differences(case, old, new)
+    wrong = hashes.differences(old, new)
     apart = hashes.distance(old["values"], found.theta) if "values" in old else 0.0
     if apart > hashes.TOLERANCE:
         wrong.append(f"values: apart by {apart:.2g}, at most {hashes.TOLERANCE} is allowed")
@@ -71,7 +71,7 @@ def update(runs: dict[str, hashes.Entry], name: str, case: Case, force: bool) ->
     if old["theta"].keys() >= new["theta"].keys():
         return "as it was", False
     old["theta"] |= new["theta"]
-    return f"hash added for {hashes.kind_of(case)}", False
+    return f"hash added for {hashes.kind_of(case, found)}", False
 
 
 if __name__ == "__main__":

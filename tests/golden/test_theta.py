@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedmpi.native import KERNELS
 from fedmpi.sampling import SCHEMES
 from tests.golden import hashes
 from tests.golden.cases import CASES, SAME, SAME_ON_RANKS, Settings
@@ -32,8 +33,8 @@ def compare(name: str, found: Found) -> None:
     case, golden = CASES[name], GOLDEN[name]
     if case.compiled and not found.compiled:
         pytest.skip(f"{name}: its hash is of a run with compiled loops, and here there are none")
-    wrong = hashes.differences(case, golden, hashes.entry_of(case, found))
-    kind, apart = hashes.kind_of(case), hashes.distance(golden["values"], found.theta) if case.products else 0.0
+    wrong = hashes.differences(golden, hashes.entry_of(case, found))
+    kind, apart = hashes.kind_of(case, found), hashes.distance(golden["values"], found.theta) if case.products else 0.0
     if kind in golden["theta"] or not case.products:
         assert kind in golden["theta"], f"{name}: no hash for {kind!r} in {hashes.FILE.name}"
         assert not wrong, f"{name}: {'; '.join(wrong)}; stored values are apart by {apart:.2g}"
@@ -61,6 +62,12 @@ def test_same_theta_under_mpirun(ranks: int, name: str, settings: Settings) -> N
     compare(name, measure(CASES[name], settings, ranks))
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", ["lstm", "quadratic/mu"])
+def test_same_theta_with_every_kernel(name: str, kernel: str) -> None:
+    compare(name, measure(CASES[name].but({}, FEDMPI_KERNEL=kernel)))
+
+
 @pytest.mark.parametrize("name", ALONE)
 def test_draws(name: str) -> None:
     found = drawn(name)
@@ -85,7 +92,7 @@ def test_cases_differ() -> None:
 
 def test_values_notice_a_wrong_theta() -> None:
     """Where a CPU has no hash, the stored values must tell apart θ's that a small mistake tells apart."""
-    found = measure(CASES["lstm"], {"client.eta_l": 1.6})
-    assert hashes.distance(GOLDEN["lstm"]["values"], found.theta) > 100 * hashes.TOLERANCE
+    found = measure(CASES["cnn"], {"client.eta_l": 0.06})
+    assert hashes.distance(GOLDEN["cnn"]["values"], found.theta) > 100 * hashes.TOLERANCE
     moved = found.theta + np.float32(2 * hashes.TOLERANCE)
     assert hashes.distance(hashes.values_of(found.theta), moved) > hashes.TOLERANCE

@@ -1,7 +1,6 @@
 """The paper's next-character LSTM: the torch module, and the same loss and gradient written out for a CPU.
 
-`module` is the model as torch has it. `compiled` computes it with loops in C where these are installed, in memory that
-`workspace` lays out.
+`module` is the model as torch has it. `compiled` computes it with loops in C where these are installed.
 """
 
 from __future__ import annotations

@@ -22,11 +22,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from machine import machine
+
 STEPS = {
     "stock": {"FEDMPI_MALLOPT": "0", "FEDMPI_NATIVE": "0"},
     "stock, memory kept": {"FEDMPI_NATIVE": "0"},
     "fedmpi": {},
+    "fedmpi, AVX2 kernel": {"FEDMPI_KERNEL": "avx2"},
+    "FMA peak": {},
+    "FMA peak, AVX2": {"FEDMPI_KERNEL": "avx2"},
 }
+STEP_KINDS = ["step"] * 4 + ["peak"] * 2
+PEAK_TURNS = 2_000_000
 EVALUATIONS = {
     "plain loop": {"FEDMPI_MALLOPT": "0", "FEDMPI_NATIVE": "0"},
     "plain loop, memory kept": {"FEDMPI_NATIVE": "0"},
@@ -34,6 +41,9 @@ EVALUATIONS = {
     "fedmpi": {},
 }
 PLAIN_BATCH = 5000
+# Of the products of one step, forward, backward and by the weights: B = 64, T = 80, an embedding of 8, two layers of
+# H = 100, and the output layer.
+FLOPS = 3 * 2 * 64 * (80 * 400 * ((8 + 100) + (100 + 100)) + 100 * 100)
 
 
 def work(kind: str, data: str, windows: int) -> tuple[Callable[[int], object], Callable[[int], int]]:
@@ -44,7 +54,11 @@ def work(kind: str, data: str, windows: int) -> tuple[Callable[[int], object], C
     from fedmpi.config import Config
     from fedmpi.data import load_dataset
     from fedmpi.models import make_model
+    from fedmpi.native import library
 
+    if kind == "peak":
+        loops = library()
+        return (lambda turn: loops.fedmpi_peak(PEAK_TURNS)), (lambda turn: loops.fedmpi_peak(PEAK_TURNS))
     config = Config.load("shakespeare", {"data.name": data, "client.K": 1, "eval.max_samples": windows})
     dataset = load_dataset(config)
     host = LocalClients(config, dataset)
@@ -135,6 +149,17 @@ def table(title: str, results: dict[str, list], against: list[str], per_window: 
     return summary
 
 
+def shares(steps: dict[str, list], peaks: dict[str, list]) -> dict[str, float]:
+    """The floating-point operations of a step's products per second, as a share of what the core can do; medians."""
+    rates = {name: statistics.median(flops / wall for wall, _, flops in turns) for name, turns in peaks.items()}
+    found = {}
+    for name, peak in (("fedmpi", "FMA peak"), ("fedmpi, AVX2 kernel", "FMA peak, AVX2")):
+        rate = FLOPS / statistics.median(wall for wall, _, _ in steps[name])
+        found[name] = rate / rates[peak]
+        print(f"{name}: {rate / 1e9:.0f} of {rates[peak] / 1e9:.0f} GFLOP/s, {found[name]:.0%}")
+    return found
+
+
 def main() -> None:
     from fedmpi.data.sources.cache import cached
 
@@ -144,17 +169,20 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=80)
     parser.add_argument("--windows", type=int, default=0, help="evaluated per client, training and test; 0 = all")
     parser.add_argument("--data", default="shakespeare" if cached("shakespeare").is_file() else "synthetic-text")
-    parser.add_argument("--serve", choices=["step", "evaluate", "plain"], help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=["step", "evaluate", "plain", "peak"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve(arguments.serve, arguments.data, arguments.windows)
         return
-    steps = measure(STEPS, ["step"] * 3, arguments.steps, arguments.data, 0)
+    print(machine())
+    steps = measure(STEPS, STEP_KINDS, arguments.steps, arguments.data, 0)
+    peaks = {name: steps.pop(name) for name in list(steps) if "peak" in name}
     kinds = ["plain", "plain", "evaluate", "evaluate"]
     evaluations = measure(EVALUATIONS, kinds, arguments.clients, arguments.data, arguments.windows)
     summary = {
         "data": arguments.data,
         "step": table(f"A local step ({arguments.data})", steps, ["stock", "stock, memory kept"], False),
+        "share_of_peak": shares(steps, peaks),
         "evaluation": table(
             f"Evaluation of a client ({arguments.data})", evaluations, ["plain loop", "plain loop, memory kept"], True
         ),

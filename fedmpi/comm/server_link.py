@@ -179,8 +179,7 @@ class ServerLink:
         self._poll_until_complete(requests, add)
         self.sent = []
         self._close_round(reports)
-        self.inbox.finish(total, traffic)
-        traffic.add_arrivals(self.own_arrivals)
+        traffic.set_arrivals(self.inbox.finish(total, traffic) + self.own_arrivals)
         self.dispatch.learn(traffic.arrivals)
         return traffic
 

@@ -17,6 +17,8 @@ from fedmpi.comm.timeline import Interval
 # The values of one UPDATE_INFO and of one ARRIVAL, in the order of their fields.
 UpdateInfo = tuple[float, ...]
 ArrivalRow = tuple[float, ...]
+# Where the fields that the exchanges look at stand among them.
+CLIENT, SENT_NORM, POST_TIME = map(list(UPDATE_INFO.names or ()).index, ("client", "sent_norm", "post_time"))
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,8 @@ class RoundTraffic:
     down_bytes: int = 0
     up_bytes: int = 0
 
-    def add_arrivals(self, rows: Sequence[ArrivalRow]) -> None:
-        together = np.concatenate([self.arrivals, np.array(rows, ARRIVAL)])
-        self.arrivals = together[np.argsort(together["client"], kind="stable")]
+    def set_arrivals(self, rows: Sequence[ArrivalRow]) -> None:
+        self.arrivals = np.array(sorted(rows), ARRIVAL)  # the client is the first field
 
 
 def update_info(training: Training, sent_norm: float, post_time: float) -> UpdateInfo:

@@ -7,6 +7,7 @@ the column existed reads as the column's default.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class DatasetSpec:
         """Whether a file without this dataset is damaged; any other dataset that a file lacks reads as defaults."""
         return any(field.essential for field in self.fields)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         if self.fields[0].name:
             return np.dtype([(field.name, field.dtype) for field in self.fields])

@@ -64,7 +64,8 @@ def test_plan_reads_what_doctor_measured(fedmpi: Callable, tmp_path: Path) -> No
     assert all(each["seconds"] > 0 and each["ranks_per_node"] == 3 for each in found["rounds"])
     (rates,) = machine.rates
     assert rates.size == 2**18
-    assert min(machine.overhead, rates.add) > 0
+    assert machine.overhead > 0
+    assert rates.add >= 0  # a fit to noisy rounds may end at the bound
     planned = fedmpi("plan", "--workers", "2", "--theta", "1MiB", "-m", "8", "--measured", "found.json", "--json")
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)

@@ -16,7 +16,17 @@ from fedmpi.comm.clocks import ClockMap
 from fedmpi.comm.exchanges.protocols import Add
 from fedmpi.comm.messages import UPDATE_INFO, Command
 from fedmpi.comm.tags import SERVER, Tag
-from fedmpi.comm.traffic import ArrivalRow, RoundTraffic, UpdateInfo, arrival, new_vector, update_info
+from fedmpi.comm.traffic import (
+    CLIENT,
+    POST_TIME,
+    SENT_NORM,
+    ArrivalRow,
+    RoundTraffic,
+    UpdateInfo,
+    arrival,
+    new_vector,
+    update_info,
+)
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import UploadEncoder
 from fedmpi.config import CommSettings
@@ -97,22 +107,21 @@ class PerClientInbox:
             if request.Test():
                 moved = True
                 self.pending -= 1
-                info = buffer.info[0]
-                self.arrived.append((info.item(), rank, self.world.now()))
-                add(int(info["client"]), float(info["sent_norm"]), self._decode(buffer))
+                (info,) = buffer.info.tolist()
+                self.arrived.append((info, rank, self.world.now()))
+                add(int(info[CLIENT]), info[SENT_NORM], self._decode(buffer))
                 self.free.append(buffer)
             else:
                 still.append(flight)
         self.in_flight = still
         return moved
 
-    def finish(self, total: ExactSum, traffic: RoundTraffic) -> None:
-        rows: list[ArrivalRow] = [arrival(info, rank, self.clocks, at) for info, rank, at in self.arrived]
-        traffic.add_arrivals(rows)
-        post, arrive = (UPDATE_INFO.names.index("post_time"), -1)  # type: ignore[union-attr]
-        traffic.up = [(row[post], row[arrive]) for row in rows]
+    def finish(self, total: ExactSum, traffic: RoundTraffic) -> list[ArrivalRow]:
+        rows = [arrival(info, rank, self.clocks, at) for info, rank, at in self.arrived]
+        traffic.up = [(row[POST_TIME], row[-1]) for row in rows]  # until it arrived, which is the last field
         traffic.up_bytes += len(rows) * self.encoder.nbytes
         traffic.control_bytes += len(rows) * UPDATE_INFO.itemsize
+        return rows
 
     def _receive(self) -> bool:
         """Start to receive the messages that have come into sight, as far as there is room; whether there was any."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedmpi.client import Training, Vector
 from fedmpi.comm.messages import Command
-from fedmpi.comm.traffic import RoundTraffic
+from fedmpi.comm.traffic import ArrivalRow, RoundTraffic
 from fedmpi.compression.upload import UploadEncoder
 from fedmpi.server import ExactSum
 
@@ -41,8 +41,8 @@ class Inbox(Protocol):
     def poll(self, add: Add) -> bool:
         """Receive what can be received and `add` each update that has arrived; whether anything moved."""
 
-    def finish(self, total: ExactSum, traffic: RoundTraffic) -> None:
-        """**Collective.** Complete `total` and `traffic`, once every report is in."""
+    def finish(self, total: ExactSum, traffic: RoundTraffic) -> list[ArrivalRow]:
+        """**Collective.** Complete `total` and `traffic`, once every report is in; the updates of other ranks."""
 
 
 class Outbox(Protocol):

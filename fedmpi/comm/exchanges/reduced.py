@@ -14,7 +14,7 @@ from fedmpi.client import Training
 from fedmpi.comm.clocks import ClockMap
 from fedmpi.comm.exchanges.protocols import Add
 from fedmpi.comm.messages import UPDATE_INFO, Command
-from fedmpi.comm.traffic import RoundTraffic, UpdateInfo, arrival, new_vector, update_info
+from fedmpi.comm.traffic import ArrivalRow, RoundTraffic, UpdateInfo, arrival, new_vector, update_info
 from fedmpi.comm.tree import TreeSum
 from fedmpi.comm.world import World
 from fedmpi.compression.upload import UploadEncoder
@@ -41,21 +41,19 @@ class ReducedInbox:
     def poll(self, add: Add) -> bool:
         return False
 
-    def finish(self, total: ExactSum, traffic: RoundTraffic) -> None:
+    def finish(self, total: ExactSum, traffic: RoundTraffic) -> list[ArrivalRow]:
         if not traffic.reports:
-            return
+            return []
         self.tree.add_up(total.total)
         arrived = self.world.now()
         # Until the last worker has its sum ready, the others wait for it: only then is the total in flight.
         traffic.up = [(min(arrived, max(report.done for report in traffic.reports)), arrived)]
         traffic.up_bytes += len(traffic.reports) * total.total.nbytes
-        traffic.add_arrivals(
-            [
-                arrival(info, report.rank, self.clocks, arrived)
-                for report in traffic.reports
-                for info in report.infos.tolist()
-            ]
-        )
+        return [
+            arrival(info, report.rank, self.clocks, arrived)
+            for report in traffic.reports
+            for info in report.infos.tolist()
+        ]
 
 
 class ReducedOutbox:

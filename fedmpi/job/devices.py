@@ -29,6 +29,7 @@ class EarlierSettings:
 
     threads: int
     compiled: bool
+    same_loops: bool = True  # whether their compiled loops had the arithmetic of ours
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ def notes(
     if earlier and earlier.compiled and without:
         found.append(
             "note: the rounds so far were computed with compiled loops: an LSTM's θ will differ in its last bits"
+        )
+    if earlier and earlier.compiled and not earlier.same_loops and not without:
+        found.append(
+            "note: the rounds so far were computed with the loops of an earlier version: an LSTM's θ will differ in "
+            "its last bits"
         )
     if earlier and not earlier.compiled and not without:
         found.append("note: the rounds so far were computed without compiled loops, and so will be the next")

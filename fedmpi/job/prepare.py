@@ -22,7 +22,7 @@ from fedmpi.job.devices import EarlierSettings
 from fedmpi.job.round_log import RoundLog
 from fedmpi.models import make_model
 from fedmpi.models.device import AUTO, CPU
-from fedmpi.native import native_available
+from fedmpi.native import VERSION, native_available
 from fedmpi.network import VirtualNetwork
 from fedmpi.record import (
     Checkpoint,
@@ -76,6 +76,8 @@ class RunState:
 
 # The attribute of a record that says whether compiled loops were used. Records of 0.1.0 lack it, and used none.
 COMPILED = "compiled_loops"
+# The attribute with the version of their arithmetic: another one gives other last bits. Those of 0.2.0 lack it.
+LOOPS = "loops_version"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ class JobSpec:
             with suppress(FedmpiError):
                 if earlier := self.earlier_run(path, config):
                     with earlier.record as record:
-                        return EarlierSettings(record.config.client.threads, record.attributes.get(COMPILED) == "yes")
+                        facts = record.attributes
+                        same = int(facts.get(LOOPS, 0)) == VERSION
+                        return EarlierSettings(record.config.client.threads, facts.get(COMPILED) == "yes", same)
         return None
 
     def earlier_run(self, path: Path, config: Config) -> EarlierRun | None:
@@ -157,6 +161,7 @@ def open_records(spec: JobSpec, hosts: list[str], devices: list[str], world: Wor
         "hosts": sorted(set(hosts)),
         "devices": sorted(set(devices) - {""}),
         COMPILED: "yes" if native_available() else "no",
+        LOOPS: VERSION,
         **spec.attributes,
     }
     runs = []

@@ -21,39 +21,37 @@
 #define UNROLL
 #endif
 
-/* Columns of a batch that stand together, and rows of A that `pack` puts together. */
+/* Windows of a batch that are computed together, and rows of A that stand together when it is packed. */
 #define PANEL 32
 #define BLOCK 12
 
-/* `rows` rows of PANEL numbers for each panel of the batch and each step; steps share memory if there are fewer slots. */
+/* A panel's numbers at each step, `size` apart; steps share memory if there are fewer slots than steps. */
 typedef struct {
     float *at;
-    long size, slots, step, panel;
-} Array;
+    long slots, size;
+} Steps;
 
 /* in: numbers of a layer's input from below; width: those of [1 | x | h]; dwidth: the same, up to a multiple of 16. */
 typedef struct {
     long in, width, dwidth;
-    Array inputs, c, gates, dinputs, dc;
-    float *weight, *weight_t, *dweight;
+    Steps inputs, c, gates;
+    float *weight, *weight_t, *dweight, *dinput, *dc;
 } Layer;
 
-/* V characters, an embedding of E numbers, L layers of H units; a batch of B windows of T characters. */
+/* V characters, an embedding of E numbers, L layers of H units; a batch of B windows of T characters. It is computed one
+   panel after the other, so that what a panel leaves for its gradient stays in the cache: `first` is the panel's first
+   window, `windows` is how many it has, `columns` how many columns are computed. */
 typedef struct {
     long V, E, H, L, B, T;
-    long panels, output_width;
+    long first, windows, columns, output_width;
     Layer *layers;
-    Array top, scores, dtop;
     const float *embedding;
-    float *dembedding, *output, *output_t, *doutput, *dgates, *transposed;
+    float *dembedding, *output, *output_t, *doutput, *top, *dtop, *scores, *dgates, *transposed;
 } Space;
 
 static inline long least(long x, long y) { return x < y ? x : y; }
 static inline long up(long x, long multiple) { return (x + multiple - 1) / multiple * multiple; }
-static inline float *part(Array a, long t, long p) { return a.at + t % a.slots * a.step + p * a.panel; }
-/* How many columns of a panel are windows of the batch, and how many are computed. */
-static inline long batch(const Space *s, long p) { return least(s->B - p * PANEL, PANEL); }
-static inline long columns(const Space *s, long p) { return up(batch(s, p), 16); }
+static inline float *at_step(Steps a, long t) { return a.at + t % a.slots * a.size; }
 static void zero(float *at, long size) { memset(at, 0, (size_t)size * sizeof *at); }
 
 /* Rows of a panel as columns: out(j, i) = panel(i, j), with zeros for the columns that `panel` has no rows for. */
@@ -64,18 +62,18 @@ static void transpose(const float *panel, long rows, float *out, long width) {
 
 /* Write the embeddings of the characters at step t into the first layer's input. */
 static void embed(const Space *s, const int64_t *x, long t) {
-    for (long b = 0; b < s->B; b++) {
-        float *input = part(s->layers[0].inputs, t, b / PANEL) + PANEL + b % PANEL;
-        for (long e = 0; e < s->E; e++) input[e * PANEL] = s->embedding[x[b * s->T + t] * s->E + e];
-    }
+    float *input = at_step(s->layers[0].inputs, t) + PANEL;
+    for (long j = 0; j < s->windows; j++)
+        for (long e = 0; e < s->E; e++)
+            input[e * PANEL + j] = s->embedding[x[(s->first + j) * s->T + t] * s->E + e];
 }
 
 /* Add the derivatives by the first layer's input at step t to those of the characters' embeddings. */
 static void add_to_embedding(const Space *s, const int64_t *x, long t) {
-    for (long b = 0; b < s->B; b++) {
-        const float *d = part(s->layers[0].dinputs, 0, b / PANEL) + b % PANEL;
-        for (long e = 0; e < s->E; e++) s->dembedding[x[b * s->T + t] * s->E + e] += d[e * PANEL];
-    }
+    const float *d = s->layers[0].dinput;
+    for (long j = 0; j < s->windows; j++)
+        for (long e = 0; e < s->E; e++)
+            s->dembedding[x[(s->first + j) * s->T + t] * s->E + e] += d[e * PANEL + j];
 }
 
 /* The kernels; the numbers are those of native/__init__.py. */
@@ -158,9 +156,9 @@ static float *take(Memory *memory, long size) {
     return at;
 }
 
-static Array take_array(Memory *memory, long slots, long panels, long rows) {
-    Array a = {0, slots * panels * rows * PANEL, slots, panels * rows * PANEL, rows * PANEL};
-    a.at = take(memory, a.size);
+static Steps take_steps(Memory *memory, long slots, long rows) {
+    Steps a = {0, slots, rows * PANEL};
+    a.at = take(memory, slots * a.size);
     return a;
 }
 
@@ -169,29 +167,29 @@ static Array take_array(Memory *memory, long slots, long panels, long rows) {
 static long lay_out(Space *s, const long *sizes, Layer *layers, int keep, float *base) {
     Memory next = {base, 0};
     s->V = sizes[0], s->E = sizes[1], s->H = sizes[2], s->L = sizes[3], s->B = sizes[4], s->T = sizes[5];
-    s->panels = (s->B + PANEL - 1) / PANEL, s->layers = layers;
-    const long P = s->panels, H = s->H;
+    s->layers = layers;
+    const long H = s->H;
     long widest = up(1 + H, 16);
     for (long l = 0; l < s->L; l++) {
         Layer *a = &layers[l];
         a->in = l ? H : s->E, a->width = 1 + a->in + H, a->dwidth = up(a->width, 16);
-        a->inputs = take_array(&next, keep ? s->T + 1 : 2, P, a->width);
-        a->c = take_array(&next, keep ? s->T + 1 : 1, P, H);
-        a->gates = take_array(&next, keep ? s->T : 1, P, 4 * H);
+        a->inputs = take_steps(&next, keep ? s->T + 1 : 2, a->width);
+        a->c = take_steps(&next, keep ? s->T + 1 : 1, H);
+        a->gates = take_steps(&next, keep ? s->T : 1, 4 * H);
         a->weight = take(&next, up(4 * H, BLOCK) * a->width);
         if (!keep) continue;
-        a->dinputs = take_array(&next, 1, P, up(a->in + H, 4));
-        a->dc = take_array(&next, 1, P, H);
+        a->dinput = take(&next, up(a->in + H, 4) * PANEL);
+        a->dc = take(&next, H * PANEL);
         a->weight_t = take(&next, up(a->in + H, BLOCK) * 4 * H);
         a->dweight = take(&next, 4 * H * a->dwidth);
         if (a->dwidth > widest) widest = a->dwidth;
     }
     s->output_width = up(1 + H, 16);
-    s->top = take_array(&next, 1, P, 1 + H);
-    s->scores = take_array(&next, 1, P, up(s->V, 4));
+    s->top = take(&next, (1 + H) * PANEL);
+    s->scores = take(&next, up(s->V, 4) * PANEL);
     s->output = take(&next, up(s->V, BLOCK) * (1 + H));
     if (keep) {
-        s->dtop = take_array(&next, 1, P, up(H, 4));
+        s->dtop = take(&next, up(H, 4) * PANEL);
         s->output_t = take(&next, up(H, BLOCK) * s->V);
         s->doutput = take(&next, up(s->V, 4) * s->output_width);
         s->dgates = take(&next, 4 * H * PANEL);
@@ -248,25 +246,24 @@ static void take_theta(Space *s, const float *theta, int keep) {
         for (long i = 0; i < H; i++) *packed(s->output_t, s->V, i, v) = w[v * H + i];
 }
 
-static void set_ones(Array a) {
-    for (float *row = a.at; row < a.at + a.size; row += a.panel)
-        for (int j = 0; j < PANEL; j++) row[j] = 1.0f;
+static void set_ones(float *row) {
+    for (int j = 0; j < PANEL; j++) row[j] = 1.0f;
 }
 
-/* The states before the first step, the ones of the inputs, and sums that start at zero. */
-static void start(Space *s, int keep) {
+/* Turn to the panel that starts at window `first`: states before the first step, the ones of the inputs. */
+static void start_panel(Space *s, long first, int keep) {
+    s->first = first, s->windows = least(s->B - first, PANEL), s->columns = up(s->windows, 16);
     for (long l = 0; l < s->L; l++) {
         Layer *a = &s->layers[l];
-        zero(a->inputs.at, l ? a->inputs.step : a->inputs.size); /* columns that no window fills stay zero */
-        set_ones(a->inputs);
-        zero(a->c.at, a->c.step);
+        /* Columns that no window fills stay zero. */
+        zero(a->inputs.at, l ? a->inputs.size : a->inputs.slots * a->inputs.size);
+        for (long t = 0; t < a->inputs.slots; t++) set_ones(at_step(a->inputs, t));
+        zero(a->c.at, a->c.size);
         if (!keep) continue;
-        zero(a->dinputs.at, a->dinputs.size);
-        zero(a->dc.at, a->dc.size);
-        zero(a->dweight, 4 * s->H * a->dwidth);
+        zero(a->dinput, up(a->in + s->H, 4) * PANEL);
+        zero(a->dc, s->H * PANEL);
     }
     set_ones(s->top);
-    if (keep) zero(s->doutput, up(s->V, 4) * s->output_width);
 }
 
 /* The natural logarithm of x >= 1e-300, by the series of artanh: a libm's may differ from CPU to CPU. */
@@ -288,46 +285,33 @@ static int is_outside(const int64_t *x, long count, long V) {
     return 0;
 }
 
-/* The sum of the cross-entropies of a panel; its scores become e^(score - largest), whose sums are returned. */
-static double cross_entropies(const Space *s, long p, const int64_t *y, float *sum) {
-    float largest[PANEL], of_y[PANEL], *score = part(s->scores, 0, p);
+/* The sum of the panel's cross-entropies; its scores become e^(score - largest), whose sums are returned. */
+static double cross_entropies(const Space *s, const int64_t *y, float *sum) {
+    float largest[PANEL], of_y[PANEL];
     double loss = 0;
-    for (long j = 0; j < batch(s, p); j++) of_y[j] = score[y[p * PANEL + j] * PANEL + j];
-    CALL(softmax, s->V, score, largest, sum);
-    for (long j = 0; j < batch(s, p); j++)
+    for (long j = 0; j < s->windows; j++) of_y[j] = s->scores[y[s->first + j] * PANEL + j];
+    CALL(softmax, s->V, s->scores, largest, sum);
+    for (long j = 0; j < s->windows; j++)
         loss += sum[j] >= 1.0f ? logarithm(sum[j]) + ((double)largest[j] - (double)of_y[j]) : (double)NAN;
     return loss;
 }
 
-/* The mean cross-entropy of B windows x of T characters, followed by y, and its gradient, which stands as theta does.
-   sizes: V, E, H, L, B, T. Returns 1 if a character is not in 0..V-1, else 0. */
-int fedmpi_lstm_gradient(const long *sizes, const float *theta, const int64_t *x, const int64_t *y, float *grad,
-                         float *memory, double *loss) {
-    Space space, *s = &space;
-    Layer layers[sizes[3]];
-    lay_out(s, sizes, layers, 1, memory);
+/* The panel's scores become the derivatives by them, (softmax - one-hot(y)) / B; zero in columns that are no windows. */
+static void differentiate_scores(const Space *s, const int64_t *y, const float *sum) {
+    for (long v = 0; v < up(s->V, 4); v++)
+        for (long j = 0; j < PANEL; j++) {
+            float *d = &s->scores[v * PANEL + j];
+            *d = v < s->V && j < s->windows ? *d / (sum[j] * (float)s->B) : 0.0f;
+        }
+    for (long j = 0; j < s->windows; j++) s->scores[y[s->first + j] * PANEL + j] -= 1.0f / (float)s->B;
+}
+
+/* Copy the derivatives by the weights to `grad`, which stands as theta does. */
+static void give_gradient(const Space *s, float *grad) {
     const long H = s->H, V = s->V;
-    if (is_outside(x, s->B * s->T, V) || is_outside(y, s->B, V)) return 1;
-    take_theta(s, theta, 1);
-    start(s, 1);
-    CALL(forward, s, x);
-    *loss = 0;
-    for (long p = 0; p < s->panels; p++) {
-        float sum[PANEL], share[PANEL] = {0}, *d = part(s->scores, 0, p);
-        *loss += cross_entropies(s, p, y, sum);
-        /* The derivative by the scores: (softmax - one-hot(y)) / B; zero in columns that are no windows. */
-        for (long j = 0; j < batch(s, p); j++) share[j] = 1.0f / (sum[j] * (float)s->B);
-        for (long v = 0; v < up(V, 4); v++)
-            for (long j = 0; j < PANEL; j++) d[v * PANEL + j] = v < V && j < batch(s, p) ? d[v * PANEL + j] * share[j] : 0.0f;
-        for (long j = 0; j < batch(s, p); j++) d[y[p * PANEL + j] * PANEL + j] -= 1.0f / (float)s->B;
-    }
-    *loss /= (double)s->B;
-    s->dembedding = grad;
-    zero(grad, V * s->E);
-    CALL(backward, s, x);
     grad += V * s->E;
     for (long l = 0; l < s->L; l++) {
-        const Layer *a = &layers[l];
+        const Layer *a = &s->layers[l];
         float *w_x = grad, *w_h = w_x + 4 * H * a->in, *b_x = w_h + 4 * H * H, *b_h = b_x + 4 * H;
         for (long i = 0; i < 4 * H; i++) {
             const float *d = a->dweight + i * a->dwidth;
@@ -343,6 +327,32 @@ int fedmpi_lstm_gradient(const long *sizes, const float *theta, const int64_t *x
         memcpy(grad + v * H, d + 1, (size_t)H * sizeof *d);
         grad[V * H + v] = d[0];
     }
+}
+
+/* The mean cross-entropy of B windows x of T characters, followed by y, and its gradient, which stands as theta does.
+   sizes: V, E, H, L, B, T. Returns 1 if a character is not in 0..V-1, else 0. */
+int fedmpi_lstm_gradient(const long *sizes, const float *theta, const int64_t *x, const int64_t *y, float *grad,
+                         float *memory, double *loss) {
+    Space space, *s = &space;
+    Layer layers[sizes[3]];
+    lay_out(s, sizes, layers, 1, memory);
+    if (is_outside(x, s->B * s->T, s->V) || is_outside(y, s->B, s->V)) return 1;
+    take_theta(s, theta, 1);
+    s->dembedding = grad;
+    zero(grad, s->V * s->E);
+    for (long l = 0; l < s->L; l++) zero(layers[l].dweight, 4 * s->H * layers[l].dwidth);
+    zero(s->doutput, up(s->V, 4) * s->output_width);
+    *loss = 0;
+    for (long first = 0; first < s->B; first += PANEL) {
+        float sum[PANEL];
+        start_panel(s, first, 1);
+        CALL(forward, s, x);
+        *loss += cross_entropies(s, y, sum);
+        differentiate_scores(s, y, sum);
+        CALL(backward, s, x);
+    }
+    *loss /= (double)s->B;
+    give_gradient(s, grad);
     return 0;
 }
 
@@ -354,19 +364,18 @@ int fedmpi_lstm_evaluate(const long *sizes, const float *theta, const int64_t *x
     lay_out(s, sizes, layers, 0, memory);
     if (is_outside(x, s->B * s->T, s->V) || is_outside(y, s->B, s->V)) return 1;
     take_theta(s, theta, 0);
-    start(s, 0);
-    CALL(forward, s, x);
     *loss = *correct = 0;
-    for (long p = 0; p < s->panels; p++) {
-        const float *score = part(s->scores, 0, p);
-        for (long j = 0; j < batch(s, p); j++) {
+    for (long first = 0; first < s->B; first += PANEL) {
+        float sum[PANEL];
+        start_panel(s, first, 0);
+        CALL(forward, s, x);
+        for (long j = 0; j < s->windows; j++) {
             long best = 0;
             for (long v = 1; v < s->V; v++)
-                if (score[v * PANEL + j] > score[best * PANEL + j]) best = v;
-            *correct += best == y[p * PANEL + j];
+                if (s->scores[v * PANEL + j] > s->scores[best * PANEL + j]) best = v;
+            *correct += best == y[first + j];
         }
-        float sum[PANEL];
-        *loss += cross_entropies(s, p, y, sum);
+        *loss += cross_entropies(s, y, sum);
     }
     return 0;
 }

@@ -87,28 +87,25 @@ static void NAME(gates_backward)(long units, long columns, const float *gate, co
     }
 }
 
-/* The scores of all windows at the last step, in s->scores. If s keeps all steps, `backward` can follow. */
+/* The scores of a panel's windows at the last step, in s->scores. If s keeps all steps, `backward` can follow. */
 static void NAME(forward)(const Space *s, const int64_t *x) {
     for (long t = 0; t < s->T; t++) {
         embed(s, x, t);
         for (long l = 0; l < s->L; l++) {
             const Layer *a = &s->layers[l];
-            for (long p = 0; p < s->panels; p++) {
-                const float *input = part(a->inputs, t, p);
-                float *gate = part(a->gates, t, p), *c = part(a->c, t, p), *c_next = part(a->c, t + 1, p);
-                float *h = part(a->inputs, t + 1, p) + (1 + a->in) * PANEL;
-                float *above = PANEL + (l + 1 < s->L ? part(a[1].inputs, t, p) : part(s->top, 0, p));
-                for (long u = 0; u < s->H; u += BLOCK / 4) { /* gates follow while their sums are in the cache */
-                    long units = least(s->H - u, BLOCK / 4), at = u * PANEL;
-                    NAME(block)(4 * units, columns(s, p), 1, BLOCK, a->width, a->weight + 4 * u * a->width, input, PANEL,
-                                gate + 4 * at, PANEL, 0);
-                    NAME(gates)(units, columns(s, p), gate + 4 * at, c + at, c_next + at, h + at, above + at);
-                }
+            const float *input = at_step(a->inputs, t);
+            float *gate = at_step(a->gates, t), *c = at_step(a->c, t), *c_next = at_step(a->c, t + 1);
+            float *h = at_step(a->inputs, t + 1) + (1 + a->in) * PANEL;
+            float *above = PANEL + (l + 1 < s->L ? at_step(a[1].inputs, t) : s->top);
+            for (long u = 0; u < s->H; u += BLOCK / 4) { /* gates follow while their sums are in the cache */
+                long units = least(s->H - u, BLOCK / 4), row = u * PANEL;
+                NAME(block)(4 * units, s->columns, 1, BLOCK, a->width, a->weight + 4 * u * a->width, input, PANEL,
+                            gate + 4 * row, PANEL, 0);
+                NAME(gates)(units, s->columns, gate + 4 * row, c + row, c_next + row, h + row, above + row);
             }
         }
     }
-    for (long p = 0; p < s->panels; p++)
-        NAME(multiply)(up(s->V, 4), columns(s, p), 1 + s->H, s->output, part(s->top, 0, p), part(s->scores, 0, p));
+    NAME(multiply)(up(s->V, 4), s->columns, 1 + s->H, s->output, s->top, s->scores);
 }
 
 /* Each score of a panel becomes e^(score - largest of its column); the columns' largest scores and sums are returned. */
@@ -127,28 +124,21 @@ static void NAME(softmax)(long scores, float *score, float *largest, float *sum)
     }
 }
 
-/* From the derivatives by the scores, in s->scores, to those by all weights. */
+/* From the derivatives by the scores, in s->scores, to those by all weights, which are added to what is there. */
 static void NAME(backward)(const Space *s, const int64_t *x) {
-    for (long p = 0; p < s->panels; p++) {
-        const float *d = part(s->scores, 0, p);
-        NAME(multiply)(up(s->H, 4), columns(s, p), s->V, s->output_t, d, part(s->dtop, 0, p));
-        transpose(part(s->top, 0, p), 1 + s->H, s->transposed, s->output_width);
-        NAME(add_product)(up(s->V, 4), s->output_width, batch(s, p), d, s->transposed, s->doutput);
-    }
+    NAME(multiply)(up(s->H, 4), s->columns, s->V, s->output_t, s->scores, s->dtop);
+    transpose(s->top, 1 + s->H, s->transposed, s->output_width);
+    NAME(add_product)(up(s->V, 4), s->output_width, s->windows, s->scores, s->transposed, s->doutput);
     for (long t = s->T - 1; t >= 0; t--) {
         for (long l = s->L - 1; l >= 0; l--) {
             const Layer *a = &s->layers[l];
-            for (long p = 0; p < s->panels; p++) {
-                const float *above = l + 1 < s->L ? part(a[1].dinputs, 0, p) : part(s->dtop, 0, p);
-                float *dinput = part(a->dinputs, 0, p);
-                NAME(gates_backward)(s->H, columns(s, p), part(a->gates, t, p), part(a->c, t, p), part(a->c, t + 1, p),
-                                     dinput + a->in * PANEL, above, part(a->dc, 0, p), s->dgates);
-                NAME(multiply)(up(a->in + s->H, 4), columns(s, p), 4 * s->H, a->weight_t, s->dgates, dinput);
-                transpose(part(a->inputs, t, p), a->width, s->transposed, a->dwidth);
-                NAME(add_product)(4 * s->H, a->dwidth, batch(s, p), s->dgates, s->transposed, a->dweight);
-            }
+            NAME(gates_backward)(s->H, s->columns, at_step(a->gates, t), at_step(a->c, t), at_step(a->c, t + 1),
+                                 a->dinput + a->in * PANEL, l + 1 < s->L ? a[1].dinput : s->dtop, a->dc, s->dgates);
+            NAME(multiply)(up(a->in + s->H, 4), s->columns, 4 * s->H, a->weight_t, s->dgates, a->dinput);
+            transpose(at_step(a->inputs, t), a->width, s->transposed, a->dwidth);
+            NAME(add_product)(4 * s->H, a->dwidth, s->windows, s->dgates, s->transposed, a->dweight);
         }
         add_to_embedding(s, x, t);
-        if (t == s->T - 1) zero(s->dtop.at, s->dtop.size); /* only the last step has scores */
+        if (t == s->T - 1) zero(s->dtop, s->H * PANEL); /* only the last step has scores */
     }
 }

@@ -45,7 +45,7 @@ ALWAYS_INLINE void NAME(block)(long rows, long columns, long a_row, long a_k, lo
 #undef TILE
 }
 
-/* C = A B for one panel of `columns` columns of B and C; A is packed by `pack`, `rows` a multiple of 4. */
+/* C = A B for one panel of `columns` columns of B and C; A is packed, BLOCK rows at a time, and has a multiple of 4 rows. */
 static void NAME(multiply)(long rows, long columns, long K, const float *a, const float *b, float *c) {
     for (long i = 0; i < rows; i += BLOCK)
         NAME(block)(least(rows - i, BLOCK), columns, 1, BLOCK, K, a + i * K, b, PANEL, c + i * PANEL, PANEL, 0);

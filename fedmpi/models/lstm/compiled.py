@@ -9,9 +9,6 @@ import torch
 from fedmpi.models.flat import FlatModule
 from fedmpi.models.lstm.module import CharLSTM
 
-# Windows evaluated at once: enough for fast products, few enough for their gates to stay in the cache.
-EVALUATION_ROWS = 256
-
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -36,15 +33,12 @@ class CompiledLSTM(FlatModule):
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """The cross-entropy and the number of correct predictions, summed over (x, y)."""
-        loss, correct = 0.0, 0.0
-        pieces = max(1, -(-len(batch[1]) // EVALUATION_ROWS))
-        for x, y in zip(*(part.contiguous().chunk(pieces) for part in batch), strict=True):
-            sizes, memory = self._prepare(x.shape, keep=False)
-            addresses = (tensor.data_ptr() for tensor in (self.theta, x, y, memory))
-            found = ctypes.byref(self.loss), ctypes.byref(self.correct)
-            self._check(self.loops.fedmpi_lstm_evaluate(sizes, *addresses, *found))
-            loss, correct = loss + self.loss.value, correct + self.correct.value
-        return loss, correct
+        x, y = (part.contiguous() for part in batch)
+        sizes, memory = self._prepare(x.shape, keep=False)
+        addresses = (tensor.data_ptr() for tensor in (self.theta, x, y, memory))
+        found = ctypes.byref(self.loss), ctypes.byref(self.correct)
+        self._check(self.loops.fedmpi_lstm_evaluate(sizes, *addresses, *found))
+        return self.loss.value, self.correct.value
 
     def _prepare(self, shape: torch.Size, keep: bool) -> tuple[ctypes.Array[ctypes.c_long], torch.Tensor]:
         """The sizes for the loops, and memory for a batch of this shape; the last one's is reused if it fits."""
